@@ -1,0 +1,80 @@
+/* A reply: RESP values appended to a growing byte string, with large values referred to instead of copied.
+ *
+ * Written by one thread at a time: on a connection's thread it is the connection's output, on a shard the replies of a batch. The
+ * protocol version (2 or 3) is set before each command and decides how maps, sets, nulls and doubles look.
+ *
+ *   bytes:  $5\r\nhello\r\n  $20000\r\n ^ \r\n  :1\r\n
+ *                                       |
+ *   refs:                               at this offset: a blob's bytes, sent from where they lie
+ *
+ * If memory is refused, failed is set and the rest is dropped: the connection is closed, as its stream can't go on.
+ */
+#ifndef SERVER_REPLY_H
+#define SERVER_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct blob;
+struct reply_ref { size_t at; struct blob *blob; size_t start, size; };
+
+struct reply {
+    char *p;
+    size_t size, capacity;      /* bytes */
+    uint8_t resp;               /* 2 or 3 */
+    bool failed;
+    uint32_t n_refs, refs_capacity;
+    struct reply_ref *refs;
+    size_t refs_bytes;          /* bytes behind refs */
+};
+
+/* Frees the bytes (refs must have been handed back). */
+void reply_drop(struct reply *r);
+bool reply_grow(struct reply *r, size_t more);
+
+/* Room for n more bytes at p + size, or NULL (failed). */
+static inline char *reply_room(struct reply *r, size_t n) {
+    if (__builtin_expect(r->size + n > r->capacity, 0) && !reply_grow(r, n)) return NULL;
+    return r->p + r->size;
+}
+static inline void reply_bytes(struct reply *r, const char *p, size_t n) {
+    char *to = reply_room(r, n);
+    if (!to) return;
+    memcpy(to, p, n);
+    r->size += n;
+}
+#define REPLY_LITERAL(r, s) reply_bytes((r), (s), sizeof(s) - 1)
+
+static inline void reply_ok(struct reply *r) { REPLY_LITERAL(r, "+OK\r\n"); }
+void reply_status(struct reply *r, const char *text);               /* +text */
+/* An error. text includes its code ("ERR ...", "WRONGTYPE ..."); newlines in it become spaces. */
+void reply_error(struct reply *r, const char *text);
+void reply_errorf(struct reply *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reply_int(struct reply *r, int64_t v);
+void reply_bulk(struct reply *r, const char *p, size_t size);
+void reply_bulk_text(struct reply *r, const char *text);            /* up to its NUL */
+void reply_bulk_int(struct reply *r, int64_t v);                    /* as a bulk of decimal digits */
+/* Bytes [start, start + size) of a blob, as a bulk; counts a reference if it is worth it, so only on the blob's shard. */
+void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size);
+void reply_null(struct reply *r);                                   /* $-1 or _ */
+void reply_null_array(struct reply *r);                             /* *-1 or _ */
+void reply_array(struct reply *r, size_t n);                        /* n values follow */
+void reply_map(struct reply *r, size_t n);                          /* n pairs follow; RESP2: an array of 2n */
+void reply_set(struct reply *r, size_t n);
+void reply_push(struct reply *r, size_t n);
+void reply_double(struct reply *r, double v);
+void reply_bool(struct reply *r, bool v);                           /* RESP2: :1 or :0 */
+void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size);     /* RESP2: a bulk */
+
+/* Errors that many commands give. */
+void reply_wrong_type(struct reply *r);
+void reply_syntax_error(struct reply *r);
+void reply_not_integer(struct reply *r);
+void reply_no_memory(struct reply *r);
+
+/* Appends [start, end) of another reply's bytes, and the refs that lie in there (they move). */
+void reply_take(struct reply *to, struct reply *from, size_t start, size_t end);
+
+#endif

@@ -1,0 +1,39 @@
+/* A blob: a byte string too large to be embedded in its entry, reference-counted so that replies can be sent from it.
+ *
+ * The count belongs to the shard that owns the key and is not atomic: only whoever holds the shard counts up or down. A reply that
+ * refers to a blob keeps one reference until its bytes are sent; the reference then travels back to the shard. A blob with more
+ * than one reference is immutable: APPEND and SETRANGE copy it first.
+ *
+ * A blob may be made on a connection's thread (a large argument is received straight into it); it then has one reference, which
+ * the shard takes over with blob_adopt(), and its bytes are charged to the shard at that moment.
+ */
+#ifndef SHARD_BLOB_H
+#define SHARD_BLOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory;
+
+struct blob {
+    uint64_t size, capacity;    /* bytes */
+    uint32_t refs, shard;
+    char bytes[];
+};
+
+/* Values of this size and more are replied by reference, not copied; and received straight into a blob. */
+#define BLOB_SHARE_MIN 16384u
+
+/* On a connection's thread: room for capacity bytes, one reference, owned by the caller. NULL when memory is refused. */
+struct blob *blob_receive(size_t capacity);
+/* Undoes blob_receive, on the same or another thread, if no shard adopted it. */
+void blob_discard(struct blob *b);
+/* The shard takes over a received blob. */
+void blob_adopt(struct memory *m, struct blob *b, uint32_t shard);
+
+/* On the shard. A new blob of size bytes with room for capacity >= size; NULL when memory is refused. */
+struct blob *blob_new(struct memory *m, uint32_t shard, size_t size, size_t capacity);
+/* Lets go of one reference; frees the blob with the last. */
+void blob_release(struct memory *m, struct blob *b);
+
+#endif

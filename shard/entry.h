@@ -1,0 +1,80 @@
+/* An entry: one key with its value, or with what leads to its value. One block of the shard's memory.
+ *
+ *   byte 0      bits 0-2 type, bits 3-5 encoding, bit 6 has an expiry time, bit 7 long key
+ *   byte 1      access clock (ENTRY_ACCESS_UNIT_S seconds, modulo 256), written only when it changes
+ *   byte 2      key size (long key: 0)
+ *   byte 3      value size if it is embedded (INT: 1, 2, 4 or 8), else 0
+ *   [4 bytes]   key size, if the key is long (> 255 bytes)
+ *   [8 bytes]   expiry time, ms of the Unix epoch, if it has one
+ *   [8 bytes]   pointer to the value, if it is not embedded
+ *   key bytes
+ *   [value]     if embedded (at the end, so that it can be overwritten in place within the block's class)
+ *
+ * Nothing is aligned but the block (8 bytes). An entry belongs to its shard; no pointer to one outlives a hop or a call that may insert,
+ * overwrite or move. Only keyspace.c writes entries that are in a table.
+ */
+#ifndef SHARD_ENTRY_H
+#define SHARD_ENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum entry_type { TYPE_STRING, TYPE_LIST, TYPE_SET, TYPE_ZSET, TYPE_HASH, TYPE_STREAM };
+/* Encodings of strings. ENC_RAW is embedded as well; only OBJECT ENCODING tells it from ENC_EMBEDDED (APPEND and SETRANGE make it). */
+enum entry_encoding { ENC_INT, ENC_EMBEDDED, ENC_RAW, ENC_BLOB };
+
+#define ENTRY_ACCESS_UNIT_S 16u
+#define ENTRY_HEADER 4u
+#define ENTRY_EMBEDDED_MAX 255u
+
+struct entry { uint8_t kind, access, key_size, value_size; char rest[]; };
+_Static_assert(sizeof(struct entry) == ENTRY_HEADER, "the header is 4 bytes");
+
+enum { ENTRY_EXPIRES = 1 << 6, ENTRY_LONG_KEY = 1 << 7 };
+
+static inline enum entry_type entry_type(const struct entry *e) { return (enum entry_type)(e->kind & 7); }
+static inline enum entry_encoding entry_encoding(const struct entry *e) { return (enum entry_encoding)(e->kind >> 3 & 7); }
+static inline bool entry_expires(const struct entry *e) { return e->kind & ENTRY_EXPIRES; }
+static inline bool entry_is_embedded(const struct entry *e) { return entry_type(e) == TYPE_STRING && entry_encoding(e) != ENC_BLOB; }
+
+static inline uint32_t entry_key_size(const struct entry *e) {
+    if (__builtin_expect(!(e->kind & ENTRY_LONG_KEY), 1)) return e->key_size;
+    uint32_t n;
+    memcpy(&n, e->rest, sizeof n);
+    return n;
+}
+
+static inline size_t entry_expiry_offset(const struct entry *e) { return e->kind & ENTRY_LONG_KEY ? 4u : 0u; }
+static inline size_t entry_pointer_offset(const struct entry *e) { return entry_expiry_offset(e) + (entry_expires(e) ? 8u : 0u); }
+static inline const char *entry_key(const struct entry *e) { return e->rest + entry_pointer_offset(e) + (entry_is_embedded(e) ? 0u : 8u); }
+/* The embedded value's bytes. */
+static inline char *entry_value(const struct entry *e) { return (char *)entry_key(e) + entry_key_size(e); }
+
+/* ms of the Unix epoch; INT64_MAX if it has none. */
+static inline int64_t entry_expiry(const struct entry *e) {
+    if (!entry_expires(e)) return INT64_MAX;
+    int64_t at;
+    memcpy(&at, e->rest + entry_expiry_offset(e), sizeof at);
+    return at;
+}
+static inline void entry_write_expiry(struct entry *e, int64_t at_ms) { memcpy(e->rest + entry_expiry_offset(e), &at_ms, sizeof at_ms); }
+
+static inline void *entry_pointer(const struct entry *e) {
+    void *p;
+    memcpy(&p, e->rest + entry_pointer_offset(e), sizeof p);
+    return p;
+}
+static inline void entry_write_pointer(struct entry *e, void *p) { memcpy(e->rest + entry_pointer_offset(e), &p, sizeof p); }
+
+static inline bool entry_has_key(const struct entry *e, const char *key, uint32_t size) {
+    return entry_key_size(e) == size && !memcmp(entry_key(e), key, size);
+}
+
+/* Bytes of the block of an entry (the value behind a pointer not counted). */
+static inline size_t entry_size(const struct entry *e) {
+    return ENTRY_HEADER + entry_pointer_offset(e) + (entry_is_embedded(e) ? e->value_size : 8u) + entry_key_size(e);
+}
+
+#endif

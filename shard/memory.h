@@ -1,0 +1,49 @@
+/* The memory of one shard: arenas for small blocks, mimalloc for large ones, exact accounting.
+ *
+ * A struct memory belongs to its shard and passes with it: whoever holds the shard may call it, nobody else; nothing in it is
+ * thread-local. Blocks up to MEMORY_SMALL_MAX bytes come from pages of one size class (classes are 8 bytes apart, so 40 bytes
+ * take 40), pages from 2 MiB-aligned regions that are advised huge. The caller passes the size again when it frees, so
+ * a block has no header. Larger blocks are mimalloc's. Empty pages can serve any class again, and empty regions go back.
+ *
+ *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB; the first holds the region's own header too
+ *   page:            | header: class, blocks in use, free list | block | block | ...
+ */
+#ifndef SHARD_MEMORY_H
+#define SHARD_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MEMORY_SMALL_MAX 1024u
+
+struct memory;
+
+/* huge: advise regions huge (transparent huge pages). NULL when there is no memory. */
+struct memory *memory_new(bool huge);
+/* Frees every region, and with them every small block; large blocks must have been freed. */
+void memory_drop(struct memory *m);
+
+/* A block of size bytes (> 0), aligned to 8 (to 64 if size is a multiple of 64 and <= MEMORY_SMALL_MAX, or > MEMORY_SMALL_MAX). NULL when memory is refused. */
+void *memory_alloc(struct memory *m, size_t size);
+/* size as it was given to memory_alloc, or any size of the same class. */
+void memory_free(struct memory *m, void *block, size_t size);
+/* The bytes that a block of this size really has: two sizes with the same result can be overwritten in place. */
+size_t memory_usable(size_t size);
+
+/* Segments of tables: blocks of one fixed size, 64-byte aligned, packed without waste into regions of their own. */
+void *memory_alloc_segment(struct memory *m, size_t size);
+void memory_free_segment(struct memory *m, void *segment, size_t size);
+
+/* Adds to or takes from the account for bytes that were allocated elsewhere (a blob received by another thread). */
+void memory_charge(struct memory *m, ptrdiff_t bytes);
+
+struct memory_stats { size_t used, used_large, reserved, pages, regions, peak; };
+/* used: bytes in blocks handed out (usable size) plus charges. reserved: bytes held from the system for small blocks. */
+void memory_stats(const struct memory *m, struct memory_stats *out);
+size_t memory_used(const struct memory *m);
+
+/* Tests: the nth allocation from now on fails (0: none), once. */
+void memory_fail_after(struct memory *m, uint64_t nth);
+
+#endif

@@ -1,0 +1,76 @@
+/* A shard: its databases, its heap, its timers, its counters. It belongs to whoever holds it (usually its thread), not to a thread:
+ * nothing in shard/ is thread-local, and nothing here is locked.
+ *
+ * Clock, randomness and memory come from outside: the holder sets now_ms before each batch, seeds random at the start.
+ */
+#ifndef SHARD_SHARD_H
+#define SHARD_SHARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shard/hash.h"
+#include "shard/hop.h"
+#include "shard/memory.h"
+#include "shard/table.h"
+#include "shard/wheel.h"
+
+/* A database's half on this shard. Its number is its place in shard.dbs; its id stays with it when SWAPDB moves it. */
+struct db {
+    struct table keys;
+    uint64_t expiring;          /* keys that have an expiry time */
+    uint32_t id;
+};
+
+struct shard_stats {
+    uint64_t hits, misses;              /* keyspace_hits, keyspace_misses */
+    uint64_t expired_lazy, expired_active;
+    uint64_t dirty;                     /* changes of keys since the start */
+    uint64_t hops, batches, groups;
+    uint64_t longest_batch_ns, longest_expire_ns;
+};
+
+struct shard_options {
+    uint32_t id, shards, databases;
+    const struct hash_secret *secret;   /* must outlive the shard */
+    uint64_t seed;
+    int64_t now_ms;
+    bool huge_pages;
+};
+
+struct shard {
+    struct memory *memory;
+    const struct hash_secret *secret;
+    int64_t now_ms;                     /* of the hop that runs: ms of the Unix epoch */
+    struct db **dbs;                    /* by number */
+    struct db **by_id;
+    uint32_t n_dbs, id, shards;
+    uint8_t prefetch;                   /* enum prefetch_level */
+    bool active_expire;                 /* DEBUG SET-ACTIVE-EXPIRE */
+    bool out_of_memory;                 /* the last hop was refused memory */
+    struct wheel wheel;
+    uint64_t wheel_stale;               /* records of keys that are gone, about */
+    struct shard_stats stats;
+    uint64_t random[2];
+    struct shard_trash *trash;          /* tables that FLUSHDB took out, being freed in slices */
+};
+
+/* NULL when memory is refused. */
+struct shard *shard_new(const struct shard_options *o);
+void shard_drop(struct shard *s);
+
+/* xorshift128+ (Vigna 2014): not for secrets. */
+uint64_t shard_random(struct shard *s);
+
+/* Housekeeping: expiry that is due, tables that grow or are being freed. Works for about budget_ns (checked by cpu_ns every few
+ * dozen keys). True: there is more to do right now. */
+bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void));
+/* ms of the Unix epoch at which shard_work has something to do: now_ms or less: at once; INT64_MAX: nothing. */
+int64_t shard_next_due(const struct shard *s);
+
+/* Takes out all keys of a database (number) at once; they are freed by shard_work. */
+void shard_flush(struct shard *s, uint32_t db);
+/* The numbers a and b change places. */
+void shard_swap(struct shard *s, uint32_t a, uint32_t b);
+
+#endif

@@ -1,0 +1,118 @@
+/* The table: from a key to its entry. Extendible hashing over segments of 64-byte buckets, after Dash (Lu, Hao, Wang, Lo:
+ * "Dash: Scalable Hashing on Persistent Memory", VLDB 2020), without its concurrency and persistence.
+ *
+ * A table belongs to its shard: whoever holds the shard may call it. It never owns what it does not need to: it allocates segments
+ * and its directory from the shard's memory, and points to entries that the caller allocates and frees.
+ *
+ *   directory[hash's directory bits] --> segment: 64 regular buckets, 4 stash buckets, the stash's index line
+ *
+ *   bucket (64 bytes):   7 fingerprints | occupancy: 7 bits, 1 bit "ask the stash" (home only) | 7 slots of 8 bytes
+ *
+ *   slot:  63          56 55  54           49 48       47                                   0
+ *          | next 8     | v  | home: 6       | nb      | pointer to the entry: 48           |
+ *          | dir. bits  |
+ *     nb: the entry lies in the bucket after its home.   v: visited (eviction's).   next 8 directory bits: so that a split
+ *     seldom reads entries: bits [window, window + 8) of the hash's directory part, window = depth / 8 * 8 of its segment.
+ *
+ * A key lies in its home bucket, in the next one, or in a stash bucket (the home bucket then says "ask the stash"). A lookup that misses
+ * touches two adjacent lines and no entry. A full segment splits in two; there is never a rehash of the whole, so an insert has no spike. A
+ * segment that cannot split (equal hash bits, directory growth due or refused) chains further stash buckets.
+ *
+ * Growth costs nothing until a segment is full: there is no other check. The directory doubles in slices (table_work), its size
+ * taken from a leading-zero count; until it has doubled, full segments chain.
+ */
+#ifndef SHARD_TABLE_H
+#define SHARD_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/entry.h"
+#include "shard/hash.h"
+
+struct memory;
+struct segment;
+
+/* Whether the table may take this many more bytes; asked only when growth is due. NULL: always. */
+typedef bool table_may_grow(void *arg, size_t bytes);
+/* The hash of an entry's key (tests put adversarial ones here). */
+typedef uint64_t table_hash(const void *arg, const struct entry *e);
+
+struct table {
+    struct segment **directory;     /* 2^depth pointers */
+    struct memory *memory;
+    uint64_t count;                 /* entries */
+    uint32_t depth;
+    uint32_t grow_due;              /* a doubling is wanted or under way */
+    struct segment **doubled;       /* the next directory while it is being filled, */
+    uint64_t doubled_to;            /* old indices below this are copied */
+    uint64_t segments, splits, merges, chained, withheld;
+    table_hash *hash;
+    const void *hash_arg;
+    table_may_grow *may_grow;
+    void *may_grow_arg;
+};
+
+/* A place in the table. Dies with the next call that may insert, remove or move (and with the hop). NULL: not there. */
+typedef uint64_t table_slot;
+
+/* An empty table takes one small allocation or none; its first segment comes with the first insert. */
+void table_init(struct table *t, struct memory *memory, table_hash *hash, const void *hash_arg);
+/* Frees segments and directory, not the entries; for a large table use table_dismantle. */
+void table_drop(struct table *t);
+
+static inline struct entry *table_entry(table_slot slot) { return (struct entry *)(uintptr_t)(slot & 0xffffffffffffull); }
+
+/* The slot of the key, or NULL. */
+table_slot *table_find(const struct table *t, uint64_t hash, const char *key, uint32_t size);
+/* Inserts an entry whose key is not in the table. 0, or -ENOMEM with nothing changed. All slots may move. */
+int table_insert(struct table *t, uint64_t hash, struct entry *e);
+/* Lets the slot point to another entry with the same key. */
+static inline void table_replace(table_slot *slot, struct entry *e) { *slot = (*slot & ~0xffffffffffffull) | (uintptr_t)e; }
+/* Takes a found slot's entry out (does not free it). Other slots stay where they are. */
+void table_remove(struct table *t, uint64_t hash, table_slot *slot);
+
+/* The visited bit of a slot. */
+#define TABLE_VISITED (1ull << 55)
+
+/* Prefetch, in the order in which a batch uses them. Advice only: they never fault and decide nothing. */
+void table_prefetch_directory(const struct table *t, uint64_t hash);
+void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bool write);
+/* The entry that will most probably be compared. Returns it (to prefetch its second line, or its value), or NULL. */
+const struct entry *table_prefetch_entry(const struct table *t, uint64_t hash);
+
+/* Walks by home bucket. A cursor is a position in hash space: directory bits, then home bits, 42 bits in all, most significant
+ * first; 0 begins. Calls visit for every entry whose home is the bucket at the cursor (wherever it lies) and returns the next cursor, 0
+ * at the end. An entry that is there during the whole walk is visited at least once, whatever happens in between. visit must not change the table. */
+typedef void table_visit(void *arg, uint64_t hash_prefix, table_slot *slot);
+uint64_t table_scan(const struct table *t, uint64_t cursor, table_visit *visit, void *arg);
+/* Prefetches what table_scan(cursor) will touch: the bucket lines, or (entries) the entries of that bucket. */
+void table_prefetch_scan(const struct table *t, uint64_t cursor, bool entries);
+#define TABLE_CURSOR_BITS 42
+
+/* Calls visit for the entries whose hash agrees with hash in the low 50 bits' directory, home and fingerprint parts (those that table_find would compare). */
+void table_match(const struct table *t, uint64_t hash, table_visit *visit, void *arg);
+
+/* An entry drawn nearly uniformly; random: 64 random bits a call of next. NULL if the table is empty. */
+table_slot *table_random(const struct table *t, uint64_t (*next)(void *), void *arg);
+
+/* Does up to budget units (about 1 us each) of the table's own pending work (doubling the directory, splitting segments that chained
+ * meanwhile, merging). True: there is more. */
+bool table_work(struct table *t, unsigned budget);
+
+/* Takes the table apart in slices: hands every entry of one segment to visit (which frees it), frees the segment. True: there is more.
+ * The table must not be used otherwise once this began. */
+bool table_dismantle(struct table *t, table_visit *visit, void *arg);
+
+struct table_stats {
+    uint64_t entries, segments, buckets, slots, directory_size, home, neighbour, stash, chain, chain_buckets, withheld, splits, merges, bytes;
+    uint64_t fill[16];              /* segments by sixteenths of their slots in use */
+    uint32_t depth;
+};
+/* Walks all segments: for DEBUG HTSTATS and tests. */
+void table_stats(const struct table *t, struct table_stats *out);
+/* Checks every invariant; NULL if all hold, else which is broken. Tests. */
+const char *table_check(const struct table *t);
+
+#endif
