@@ -10,6 +10,7 @@
 #ifndef SHARD_BLOB_H
 #define SHARD_BLOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,9 +32,16 @@ void blob_discard(struct blob *b);
 /* The shard takes over a received blob. */
 void blob_adopt(struct memory *m, struct blob *b, uint32_t shard);
 
-/* On the shard. A new blob of size bytes with room for capacity >= size; NULL when memory is refused. */
+/* On the shard. A new blob of size bytes with room for at least capacity >= size; NULL when memory is refused. */
 struct blob *blob_new(struct memory *m, uint32_t shard, size_t size, size_t capacity);
 /* Lets go of one reference; frees the blob with the last. */
 void blob_release(struct memory *m, struct blob *b);
+
+/* Can it be overwritten with size bytes where it lies: nobody else refers to it, and a new one would take a block of the same size? */
+bool blob_fits(const struct blob *b, size_t size);
+/* Hands a blob to another shard, with its bytes; both shards are held. False (nothing changed): it is referred to, or lies in its shard's own pages. */
+bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard);
+/* Bytes of its block. */
+size_t blob_memory(const struct blob *b);
 
 #endif

@@ -24,10 +24,18 @@
 enum entry_type { TYPE_STRING, TYPE_LIST, TYPE_SET, TYPE_ZSET, TYPE_HASH, TYPE_STREAM };
 /* Encodings of strings. ENC_RAW is embedded as well; only OBJECT ENCODING tells it from ENC_EMBEDDED (APPEND and SETRANGE make it). */
 enum entry_encoding { ENC_INT, ENC_EMBEDDED, ENC_RAW, ENC_BLOB };
+#define ENTRY_KIND(type, encoding) ((uint8_t)((type) | (encoding) << 3))
 
 #define ENTRY_ACCESS_UNIT_S 16u
 #define ENTRY_HEADER 4u
 #define ENTRY_EMBEDDED_MAX 255u
+/* What clients know as embstr: up to this size; a longer string is shown as raw (Redis' limit). */
+#define ENTRY_EMBSTR_MAX 44u
+/* Room for any int64 in decimal. */
+#define INT64_TEXT_SIZE 21u
+
+struct memory;
+struct blob;
 
 struct entry { uint8_t kind, access, key_size, value_size; char rest[]; };
 _Static_assert(sizeof(struct entry) == ENTRY_HEADER, "the header is 4 bytes");
@@ -76,5 +84,32 @@ static inline bool entry_has_key(const struct entry *e, const char *key, uint32_
 static inline size_t entry_size(const struct entry *e) {
     return ENTRY_HEADER + entry_pointer_offset(e) + (entry_is_embedded(e) ? e->value_size : 8u) + entry_key_size(e);
 }
+
+/* Past its time? As Redis: not yet in the very millisecond of it. */
+static inline bool entry_expired(const struct entry *e, int64_t now_ms) { return entry_expires(e) && now_ms > entry_expiry(e); }
+
+/* The access clock at a time. */
+static inline uint8_t entry_access_at(int64_t now_ms) { return (uint8_t)((uint64_t)now_ms / (ENTRY_ACCESS_UNIT_S * 1000u)); }
+
+/* A new entry, in no table: header, key and expiry time (INT64_MAX: none) are written; the value (value_size bytes, 0 if it is behind a pointer) or
+ * the pointer is left for the caller. kind: ENTRY_KIND. NULL when memory is refused. */
+struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, uint8_t kind, int64_t expire_at_ms, uint8_t value_size);
+/* Frees an entry that is in no table (any more), and lets go of the value behind it. */
+void entry_drop(struct memory *m, struct entry *e);
+
+/* The bytes of a string. Integers are written to scratch (INT64_TEXT_SIZE bytes). */
+const char *entry_string(const struct entry *e, char *scratch, size_t *size);
+size_t entry_string_size(const struct entry *e);
+/* The integer of an ENC_INT entry. */
+int64_t entry_int(const struct entry *e);
+/* Writes an integer in as few bytes as it takes (1, 2, 4 or 8); returns how many: the embedded form of ENC_INT. */
+uint8_t entry_pack_int(int64_t v, char out[8]);
+/* The blob of a string that has one, else NULL. */
+static inline struct blob *entry_blob(const struct entry *e) { return entry_encoding(e) == ENC_BLOB && entry_type(e) == TYPE_STRING ? entry_pointer(e) : NULL; }
+
+/* Parses a decimal integer as Redis does for values (no sign +, no spaces, no leading zeros, "-0" refused). */
+bool parse_int64(const char *p, size_t size, int64_t *out);
+/* Writes v in decimal, no NUL; returns the size: at most 20. */
+unsigned format_int64(char *out, int64_t v);
 
 #endif

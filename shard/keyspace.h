@@ -16,70 +16,83 @@
 #include "shard/entry.h"
 #include "shard/shard.h"
 
-struct blob;
-
 struct key {
     struct db *db;
     uint64_t hash;
     const char *name;
     uint32_t size;
-    table_slot *slot;       /* NULL: not there */
+    table_slot *slot;       /* of the entry; NULL: not there, or not known since it was inserted: key_slot */
     struct entry *entry;    /* NULL: not there */
 };
 
-/* Looks up argv[at] of the hop (hash: of that key). A key past its time is not there; it is deleted on the way (expired_lazy). key_read
- * counts a hit or a miss and touches the access clock (unless HOP_NO_TOUCH); key_find does neither; key_write touches only. */
+/* Looks up the first key of the hop, or its nth if it has several. A key past its time is not there; it is deleted on the way (expired_lazy).
+ * key_read counts a hit or a miss; both touch the access clock (unless HOP_NO_TOUCH). key_find and key_find_nth (TYPE, TTL, OBJECT) do neither. */
 bool key_read(struct shard *s, const struct hop *h, struct key *k);
 bool key_write(struct shard *s, const struct hop *h, struct key *k);
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
-/* As key_read and key_write for the nth key of a hop with several. */
 bool key_read_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
+bool key_find_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
+
+static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[h->key_first + nth * h->key_step]; }
+static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }
+
+/* Over the keys of a hop with several, in order: calls this before each key, and has the cache misses of a group of them overlap. */
+void key_prefetch_group(const struct shard *s, const struct hop *h, uint32_t first);
+static inline void key_prefetch_ahead(const struct shard *s, const struct hop *h, uint32_t nth) {
+    if (nth % HOP_GROUP == 0 && h->n_keys > 1) key_prefetch_group(s, h, nth);
+}
 
 /* What a change is, for those who listen. */
 enum key_event { KEY_SET, KEY_APPEND, KEY_SETRANGE, KEY_INCR, KEY_EXPIRE, KEY_PERSIST, KEY_DEL, KEY_EXPIRED, KEY_RENAME_FROM, KEY_RENAME_TO,
     KEY_COPY_TO, KEY_MOVE_FROM, KEY_MOVE_TO, KEY_FLUSH, KEY_LOADED };
 
+/* The funnel. Inline, as today's only listener is the count of changes; what expires or is loaded is no change, and what moves is one. */
+static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
+static inline void key_after_change(struct shard *s, struct key *k, enum key_event event) {
+    (void)k;
+    const unsigned silent = 1u << KEY_EXPIRED | 1u << KEY_RENAME_FROM | 1u << KEY_MOVE_FROM | 1u << KEY_LOADED;
+    s->stats.dirty += !(silent >> event & 1);
+}
+
 /* A time for key_set_*: */
 #define EXPIRY_NONE INT64_MAX       /* the key has no expiry time afterwards */
 #define EXPIRY_KEEP INT64_MIN       /* it keeps what it has */
 
-/* Sets a string value, creating or replacing the key (of whatever type). v as an argument: a blob is taken over. Integers (as Redis
- * recognises them: up to 20 characters, canonical) are stored as integers. 0, or -ENOMEM with nothing changed. */
+/* How a string is kept: as an integer if it reads like one (as Redis recognises them: up to 20 characters, canonical); never so (INCRBYFLOAT);
+ * never so, and shown as raw whatever its size (APPEND, SETRANGE). */
+enum key_form { FORM_ANY, FORM_TEXT, FORM_RAW };
+
+/* Sets a string value, creating or replacing the key (of whatever type). v as an argument: a blob is taken over. 0, or -ENOMEM with nothing changed. */
 int key_set_arg(struct shard *s, struct key *k, struct arg *v, int64_t expire_at_ms, enum key_event event);
-/* The same for bytes that live elsewhere (not inside an entry). raw: made by APPEND or SETRANGE: never an integer, shown as raw. */
-int key_set_bytes(struct shard *s, struct key *k, const char *v, size_t size, bool raw, int64_t expire_at_ms, enum key_event event);
+/* The same for bytes that live elsewhere (not inside an entry). */
+int key_set_bytes(struct shard *s, struct key *k, const char *v, size_t size, enum key_form form, int64_t expire_at_ms, enum key_event event);
 int key_set_int(struct shard *s, struct key *k, int64_t v, int64_t expire_at_ms, enum key_event event);
 /* Makes the string exactly size bytes (zero-filled where it grows; created if absent), not shared and not an integer, and gives its bytes to write
- * to: APPEND, SETRANGE. Keeps the expiry time. spare: how much more it may want next time. Fill, then nothing more to call. NULL: no memory, nothing changed. */
+ * to: APPEND, SETRANGE. Keeps the expiry time. spare: it may grow again soon. key_before_change is behind you: fill, then call key_after_change.
+ * NULL: no memory, nothing changed. */
 char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare, enum key_event event);
 
-/* Sets or takes away (EXPIRY_NONE) the expiry time. 0 or -ENOMEM. */
+/* Sets or takes away (EXPIRY_NONE) the expiry time of a key that is there. 0, or -ENOMEM with nothing changed. */
 int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event event);
-/* Deletes a key that is there. Large values are freed bit by bit. */
+/* Deletes a key that is there. Its timer record, if it has an expiry time, is counted stale; not so for KEY_EXPIRED, which is said by whoever
+ * took that record out of the wheel. */
 void key_delete(struct shard *s, struct key *k, enum key_event event);
 
-/* The bytes of a string. Integers are written to scratch (at least 21 bytes). */
-const char *key_string(const struct key *k, char *scratch, size_t *size);
-const char *entry_string(const struct entry *e, char *scratch, size_t *size);
-size_t entry_string_size(const struct entry *e);
-/* The integer of an ENC_INT entry. */
-int64_t entry_int(const struct entry *e);
-/* The blob of a string that has one, else NULL. */
-struct blob *entry_blob(const struct entry *e);
+/* The place of a key that is there. */
+table_slot *key_slot(struct key *k);
 
-/* Puts a copy of src's value (on the same or on another shard) under dst's name, replacing what is there, with this expiry time. RENAME, COPY, MOVE.
- * src_shard may be s. 0 or -ENOMEM, with nothing changed. */
+static inline const char *key_string(const struct key *k, char *scratch, size_t *size) { return entry_string(k->entry, scratch, size); }
+
+/* Puts src's value (of the same or of another shard) under dst's name, replacing what is there, with this expiry time: COPY. A large value of the
+ * same shard is shared, not copied. 0, or -ENOMEM with nothing changed. dst must not be src's own key. */
 int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int64_t expire_at_ms, enum key_event event);
+/* The same, and deletes src from its shard (which may be s): RENAME, MOVE. A large value changes hands, it is not copied. */
+int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to);
 
 /* Seconds since the key was last touched. */
 uint32_t key_idle_s(const struct shard *s, const struct entry *e);
-/* All bytes that the key costs: entry, value, its share of the table (8 + 1 bytes a slot, rounded up). */
+/* All bytes that the key costs: entry, value, its share of the table (a slot, a fingerprint, rounded up). */
 size_t key_memory(const struct entry *e);
-
-/* Parses a decimal integer as Redis does for values (no sign +, no spaces, no leading zeros, "-0" refused). */
-bool parse_int64(const char *p, size_t size, int64_t *out);
-/* Writes v in decimal; returns the length (at most 20). */
-unsigned format_int64(char *out, int64_t v);
 
 #endif

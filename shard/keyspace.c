@@ -1,0 +1,440 @@
+/* In this file: looking up; values as they will be kept; putting an entry in its place; setting, growing, copying, moving, deleting. */
+#include "shard/keyspace.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "shard/blob.h"
+#include "shard/memory.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Growth of a string that is appended to: by its own size, and from here on by an eighth, so that the bytes copied stay in proportion. */
+#define SPARE_DOUBLING_MAX (1u << 20)
+
+/* --- looking up --- */
+
+/* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */
+static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct key *k) {
+    key_delete(s, k, KEY_EXPIRED);
+    s->wheel_stale++;
+    s->stats.expired_lazy++;
+}
+
+static inline bool look_up(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
+    table_slot *slot = table_find(&db->keys, hash, name, size);
+    *k = (struct key){.db = db, .hash = hash, .name = name, .size = size, .slot = slot};
+    if (!slot) return false;
+    k->entry = table_entry(*slot);
+    if (UNLIKELY(entry_expired(k->entry, s->now_ms))) {
+        expire_now(s, k);
+        return false;
+    }
+    return true;
+}
+
+/* The line is written only when the clock has moved on. */
+static inline void touch(const struct shard *s, const struct hop *h, struct entry *e) {
+    uint8_t now = entry_access_at(s->now_ms);
+    if (e->access != now && !(h->flags & HOP_NO_TOUCH)) e->access = now;
+}
+
+static inline bool read_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
+    if (!look_up(s, s->dbs[h->db], hash, name->p, name->size, k)) {
+        s->stats.misses++;
+        return false;
+    }
+    s->stats.hits++;
+    touch(s, h, k->entry);
+    return true;
+}
+
+static inline bool write_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
+    if (!look_up(s, s->dbs[h->db], hash, name->p, name->size, k)) return false;
+    touch(s, h, k->entry);
+    return true;
+}
+
+bool key_read(struct shard *s, const struct hop *h, struct key *k) { return read_key(s, h, h->hash, &h->argv[h->key_first], k); }
+bool key_write(struct shard *s, const struct hop *h, struct key *k) { return write_key(s, h, h->hash, &h->argv[h->key_first], k); }
+
+bool key_read_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
+    return read_key(s, h, hop_hash(h, nth), hop_key(h, nth), k);
+}
+bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
+    return write_key(s, h, hop_hash(h, nth), hop_key(h, nth), k);
+}
+
+bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
+    return look_up(s, db, hash, name, size, k);
+}
+bool key_find_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
+    const struct arg *name = hop_key(h, nth);
+    return look_up(s, s->dbs[h->db], hop_hash(h, nth), name->p, name->size, k);
+}
+
+table_slot *key_slot(struct key *k) {
+    if (UNLIKELY(!k->slot)) k->slot = table_find(&k->db->keys, k->hash, k->name, k->size);
+    assert(k->slot && table_entry(*k->slot) == k->entry);
+    return k->slot;
+}
+
+void key_prefetch_group(const struct shard *s, const struct hop *h, uint32_t first) {
+    const struct table *t = &s->dbs[h->db]->keys;
+    uint32_t end = h->n_keys - first < HOP_GROUP ? h->n_keys : first + HOP_GROUP;
+    if (s->prefetch == PREFETCH_NONE || !h->hashes) return;
+    for (uint32_t i = first; i < end; i++) {
+        __builtin_prefetch(hop_key(h, i)->p);
+        table_prefetch_directory(t, h->hashes[i]);
+    }
+    for (uint32_t i = first; i < end; i++)
+        table_prefetch_buckets(t, h->hashes[i], s->prefetch >= PREFETCH_BUCKET_PROBE, h->flags & HOP_WRITE);
+    if (s->prefetch < PREFETCH_ENTRY) return;
+    for (uint32_t i = first; i < end; i++) table_prefetch_entry(t, h->hashes[i]);
+}
+
+/* --- values --- */
+
+/* A string value on its way into an entry. */
+struct value {
+    const char *p; /* the bytes that will be embedded or copied into a blob; not if it is adopted */
+    size_t size;
+    enum entry_encoding encoding;
+    struct blob *adopted; /* a received blob that will be the value */
+    char packed[8];
+};
+
+/* Whether v's first byte may begin an integer: most values end here. */
+static inline bool may_be_int(const char *p, size_t size) {
+    return size - 1 < INT64_TEXT_SIZE - 1 && ((unsigned char)(*p - '0') <= 9 || *p == '-');
+}
+
+static inline void pack_int(struct value *v, int64_t n) {
+    v->size = entry_pack_int(n, v->packed);
+    v->p = v->packed;
+    v->encoding = ENC_INT;
+}
+
+static inline void value_of_bytes(struct value *v, const char *p, size_t size, enum key_form form) {
+    int64_t n;
+    v->p = p;
+    v->size = size;
+    v->adopted = NULL;
+    v->encoding = size > ENTRY_EMBEDDED_MAX ? ENC_BLOB : form == FORM_RAW ? ENC_RAW : ENC_EMBEDDED;
+    if (form == FORM_ANY && may_be_int(p, size) && parse_int64(p, size, &n)) pack_int(v, n);
+}
+
+static struct blob *blob_of_arg(const struct arg *a) { return (struct blob *)(uintptr_t)(a->p - offsetof(struct blob, bytes)); }
+
+/* The blob that will hold v. The arg keeps its own until all went well. */
+static struct blob *make_blob(struct shard *s, const struct value *v) {
+    if (v->adopted) return v->adopted;
+    struct blob *b = blob_new(s->memory, s->id, v->size, v->size);
+    if (b) memcpy(b->bytes, v->p, v->size);
+    return b;
+}
+
+static void unmake_blob(struct shard *s, const struct value *v, struct blob *b) {
+    if (b && !v->adopted) blob_release(s->memory, b);
+}
+
+static void adopt(struct shard *s, const struct value *v) {
+    if (!v->adopted) return;
+    v->adopted->size = v->size;
+    blob_adopt(s->memory, v->adopted, s->id);
+}
+
+/* --- an entry's place --- */
+
+/* Has the wheel hold a record that fires by at_ms, as far as the record that the key's old time armed does not serve. */
+static inline int arm(struct shard *s, const struct key *k, int64_t old_at_ms, int64_t at_ms) {
+    if (LIKELY(at_ms == EXPIRY_NONE) || at_ms >= old_at_ms) return 0;
+    return wheel_add(&s->wheel, at_ms, wheel_record(k->hash, k->db->id)) ? -ENOMEM : 0;
+}
+
+/* The counts, once the time has changed. */
+static inline void count_expiry(struct shard *s, const struct key *k, int64_t old_at_ms, int64_t at_ms) {
+    if (LIKELY(old_at_ms == at_ms)) return;
+    bool was = old_at_ms != EXPIRY_NONE, is = at_ms != EXPIRY_NONE;
+    k->db->expiring += (uint64_t)is - (uint64_t)was;
+    if (was && (!is || at_ms < old_at_ms)) s->wheel_stale++;
+}
+
+static inline int64_t expiry_of(const struct entry *e) { return e ? entry_expiry(e) : EXPIRY_NONE; }
+
+/* Links n in: instead of the key's entry, which is dropped, or as a new one. On failure n is still the caller's. */
+static int place(struct shard *s, struct key *k, struct entry *n, enum key_event event) {
+    struct entry *old = k->entry;
+    int64_t old_at_ms = expiry_of(old), at_ms = entry_expiry(n);
+    if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
+    key_before_change(s, k, event);
+    if (old) {
+        table_replace(key_slot(k), n);
+        entry_drop(s->memory, old);
+    } else if (table_insert(&k->db->keys, k->hash, n)) {
+        if (at_ms != EXPIRY_NONE) s->wheel_stale++;
+        return -ENOMEM;
+    }
+    n->access = entry_access_at(s->now_ms);
+    k->entry = n;
+    count_expiry(s, k, old_at_ms, at_ms);
+    return 0;
+}
+
+/* A new entry for v at the key. */
+static __attribute__((noinline)) int put_new(struct shard *s, struct key *k, const struct value *v, int64_t at_ms, enum key_event event) {
+    bool embedded = v->encoding != ENC_BLOB;
+    struct blob *b = embedded ? NULL : make_blob(s, v);
+    if (!embedded && !b) return -ENOMEM;
+    struct entry *n = entry_new(s->memory, k->name, k->size, ENTRY_KIND(TYPE_STRING, v->encoding), at_ms, embedded ? (uint8_t)v->size : 0);
+    if (!n) goto no_memory;
+    if (embedded) memcpy(entry_value(n), v->p, v->size);
+    else entry_write_pointer(n, b);
+    if (place(s, k, n, event)) goto no_memory;
+    adopt(s, v);
+    key_after_change(s, k, event);
+    return 0;
+
+no_memory:
+    if (n) memory_free(s->memory, n, entry_size(n));
+    unmake_blob(s, v, b);
+    return -ENOMEM;
+}
+
+/* The value behind e's pointer gives way to v: into the same block if it fits. */
+static int put_blob(struct shard *s, struct key *k, const struct value *v, int64_t at_ms, enum key_event event) {
+    struct entry *e = k->entry;
+    struct blob *old = entry_blob(e);
+    bool in_place = !v->adopted && blob_fits(old, v->size);
+    struct blob *b = in_place ? old : make_blob(s, v);
+    int64_t old_at_ms = entry_expiry(e);
+    if (!b) return -ENOMEM;
+    if (arm(s, k, old_at_ms, at_ms)) {
+        if (!in_place) unmake_blob(s, v, b);
+        return -ENOMEM;
+    }
+    key_before_change(s, k, event);
+    if (in_place) {
+        memcpy(b->bytes, v->p, v->size);
+        b->size = v->size;
+    } else {
+        adopt(s, v);
+        blob_release(s->memory, old);
+        entry_write_pointer(e, b);
+    }
+    if (at_ms != EXPIRY_NONE) entry_write_expiry(e, at_ms);
+    count_expiry(s, k, old_at_ms, at_ms);
+    key_after_change(s, k, event);
+    return 0;
+}
+
+/* Whether e's block can take an embedded value of this size instead of the one that it has. */
+static inline bool fits_embedded(const struct entry *e, size_t size) {
+    if (!entry_is_embedded(e)) return false;
+    if (LIKELY(e->value_size == size)) return true;
+    size_t now = entry_size(e);
+    return memory_usable(now) == memory_usable(now - e->value_size + size);
+}
+
+static inline int put(struct shard *s, struct key *k, const struct value *v, int64_t expire_at_ms, enum key_event event) {
+    struct entry *e = k->entry;
+    int64_t old_at_ms = expiry_of(e), at_ms = expire_at_ms == EXPIRY_KEEP ? old_at_ms : expire_at_ms;
+    if (!e || entry_expires(e) != (at_ms != EXPIRY_NONE)) return put_new(s, k, v, at_ms, event);
+    if (UNLIKELY(v->encoding == ENC_BLOB)) return entry_blob(e) ? put_blob(s, k, v, at_ms, event) : put_new(s, k, v, at_ms, event);
+    if (!fits_embedded(e, v->size)) return put_new(s, k, v, at_ms, event);
+    if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
+
+    key_before_change(s, k, event);
+    if (at_ms != EXPIRY_NONE) entry_write_expiry(e, at_ms);
+    e->kind = (e->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(TYPE_STRING, v->encoding);
+    e->value_size = (uint8_t)v->size;
+    memcpy(entry_value(e), v->p, v->size);
+    count_expiry(s, k, old_at_ms, at_ms);
+    key_after_change(s, k, event);
+    return 0;
+}
+
+/* --- setting --- */
+
+int key_set_arg(struct shard *s, struct key *k, struct arg *a, int64_t expire_at_ms, enum key_event event) {
+    struct value v;
+    value_of_bytes(&v, a->p, a->size, FORM_ANY);
+    if (UNLIKELY(a->flags & ARG_BLOB) && v.encoding == ENC_BLOB) v.adopted = blob_of_arg(a);
+    int refused = put(s, k, &v, expire_at_ms, event);
+    if (!refused && v.adopted) a->flags &= ~(uint32_t)ARG_BLOB;
+    return refused;
+}
+
+int key_set_bytes(
+    struct shard *s, struct key *k, const char *p, size_t size, enum key_form form, int64_t expire_at_ms, enum key_event event) {
+    struct value v;
+    value_of_bytes(&v, p, size, form);
+    return put(s, k, &v, expire_at_ms, event);
+}
+
+int key_set_int(struct shard *s, struct key *k, int64_t n, int64_t expire_at_ms, enum key_event event) {
+    struct value v = {0};
+    pack_int(&v, n);
+    return put(s, k, &v, expire_at_ms, event);
+}
+
+/* --- growing --- */
+
+static size_t with_spare(size_t size) {
+    return size + (size < SPARE_DOUBLING_MAX ? size : size / 8 > SPARE_DOUBLING_MAX ? size / 8 : SPARE_DOUBLING_MAX);
+}
+
+/* A raw entry of size bytes that begins with the key's old value; zeros follow. */
+static struct entry *grown_entry(struct shard *s, const struct key *k, size_t size, bool spare) {
+    char scratch[INT64_TEXT_SIZE];
+    size_t old_size = 0;
+    const char *old = k->entry ? key_string(k, scratch, &old_size) : "";
+    bool embedded = size <= ENTRY_EMBEDDED_MAX;
+    struct blob *b = embedded ? NULL : blob_new(s->memory, s->id, size, spare ? with_spare(size) : size);
+    if (!embedded && !b && spare) b = blob_new(s->memory, s->id, size, size);
+    if (!embedded && !b) return NULL;
+    struct entry *n = entry_new(s->memory, k->name, k->size, ENTRY_KIND(TYPE_STRING, embedded ? ENC_RAW : ENC_BLOB), expiry_of(k->entry),
+        embedded ? (uint8_t)size : 0);
+    if (!n) {
+        if (b) blob_release(s->memory, b);
+        return NULL;
+    }
+    if (b) entry_write_pointer(n, b);
+    char *to = b ? b->bytes : entry_value(n);
+    size_t kept = old_size < size ? old_size : size;
+    memcpy(to, old, kept);
+    memset(to + kept, 0, size - kept);
+    return n;
+}
+
+char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare, enum key_event event) {
+    struct entry *e = k->entry;
+    struct blob *b = e ? entry_blob(e) : NULL;
+    if (b && b->refs == 1 && size > ENTRY_EMBEDDED_MAX && size <= b->capacity) {
+        key_before_change(s, k, event);
+        if (size > b->size) memset(b->bytes + b->size, 0, size - b->size);
+        b->size = size;
+        return b->bytes;
+    }
+    if (e && size <= ENTRY_EMBEDDED_MAX && entry_encoding(e) != ENC_INT && fits_embedded(e, size)) {
+        key_before_change(s, k, event);
+        if (size > e->value_size) memset(entry_value(e) + e->value_size, 0, size - e->value_size);
+        e->kind = (e->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(TYPE_STRING, ENC_RAW);
+        e->value_size = (uint8_t)size;
+        return entry_value(e);
+    }
+    struct entry *n = grown_entry(s, k, size, spare);
+    if (!n) return NULL;
+    if (place(s, k, n, event)) {
+        entry_drop(s->memory, n);
+        return NULL;
+    }
+    b = entry_blob(n);
+    return b ? b->bytes : entry_value(n);
+}
+
+/* --- copying, expiry, moving, deleting --- */
+
+/* An entry under k's name with src's value: embedded bytes are copied, a blob of this shard is shared, another shard's is copied. */
+static struct entry *copied_entry(struct shard *s, const struct key *k, const struct entry *src, int64_t at_ms) {
+    struct blob *b = entry_blob(src);
+    assert(b || entry_is_embedded(src));
+    if (b && b->shard == s->id) {
+        b->refs++;
+    } else if (b) {
+        struct blob *copy = blob_new(s->memory, s->id, b->size, b->size);
+        if (!copy) return NULL;
+        memcpy(copy->bytes, b->bytes, b->size);
+        b = copy;
+    }
+    struct entry *n = entry_new(s->memory, k->name, k->size, ENTRY_KIND(entry_type(src), entry_encoding(src)), at_ms, src->value_size);
+    if (!n) {
+        if (b) blob_release(s->memory, b);
+        return NULL;
+    }
+    if (b) entry_write_pointer(n, b);
+    else memcpy(entry_value(n), entry_value(src), src->value_size);
+    return n;
+}
+
+static int place_copy(struct shard *s, struct key *dst, const struct entry *src, int64_t at_ms, enum key_event event) {
+    struct entry *n = copied_entry(s, dst, src, at_ms);
+    if (!n) return -ENOMEM;
+    if (!place(s, dst, n, event)) return 0;
+    entry_drop(s->memory, n);
+    return -ENOMEM;
+}
+
+int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int64_t expire_at_ms, enum key_event event) {
+    if (place_copy(s, dst, src, expire_at_ms, event)) return -ENOMEM;
+    key_after_change(s, dst, event);
+    return 0;
+}
+
+int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event event) {
+    struct entry *e = k->entry;
+    int64_t old_at_ms = entry_expiry(e);
+    if (at_ms == old_at_ms) {
+        if (at_ms != EXPIRY_NONE) key_after_change(s, k, event);
+        return 0;
+    }
+    if (!entry_expires(e) || at_ms == EXPIRY_NONE) {
+        uint8_t access = e->access;
+        if (place_copy(s, k, e, at_ms, event)) return -ENOMEM;
+        k->entry->access = access;
+    } else {
+        if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
+        key_before_change(s, k, event);
+        entry_write_expiry(e, at_ms);
+        count_expiry(s, k, old_at_ms, at_ms);
+    }
+    key_after_change(s, k, event);
+    return 0;
+}
+
+/* Out of the table and the counts; the entry is the caller's. */
+static struct entry *take_out(struct shard *s, struct key *k, enum key_event event) {
+    struct entry *e = k->entry;
+    key_before_change(s, k, event);
+    table_remove(&k->db->keys, k->hash, key_slot(k));
+    if (entry_expires(e)) {
+        k->db->expiring--;
+        if (event != KEY_EXPIRED) s->wheel_stale++;
+    }
+    k->slot = NULL;
+    k->entry = NULL;
+    return e;
+}
+
+void key_delete(struct shard *s, struct key *k, enum key_event event) {
+    entry_drop(s->memory, take_out(s, k, event));
+    key_after_change(s, k, event);
+}
+
+int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to) {
+    struct entry *e = src->entry;
+    struct blob *b = entry_blob(e);
+    bool handed = b && s != src_shard && blob_transfer(src_shard->memory, s->memory, b, s->id);
+    if (place_copy(s, dst, e, entry_expiry(e), to)) {
+        if (handed) blob_transfer(s->memory, src_shard->memory, b, src_shard->id);
+        return -ENOMEM;
+    }
+    src->slot = NULL; /* the insert may have moved it */
+    take_out(src_shard, src, from);
+    if (handed) b->refs--; /* now it is the copy's alone */
+    if (!handed && b) blob_release(src_shard->memory, b);
+    memory_free(src_shard->memory, e, entry_size(e));
+    key_after_change(src_shard, src, from);
+    key_after_change(s, dst, to);
+    return 0;
+}
+
+uint32_t key_idle_s(const struct shard *s, const struct entry *e) {
+    return (uint8_t)(entry_access_at(s->now_ms) - e->access) * ENTRY_ACCESS_UNIT_S;
+}
+
+size_t key_memory(const struct entry *e) {
+    const struct blob *b = entry_blob(e);
+    return memory_usable(entry_size(e)) + (b ? blob_memory(b) : 0) + 10;
+}
