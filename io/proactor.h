@@ -34,20 +34,27 @@ struct proactor_options {
     uint32_t buffer_count;      /* a power of two, e.g. 128 */
 };
 
-/* A connected socket as the proactor sees it. Embedded in the caller's connection object; zero it, set fd, then proactor_add().
- * All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
+/* A connected socket as the proactor sees it: one cache line. Embedded in the caller's connection object; zero it, set fd, then
+ * proactor_add(). All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
 struct stream {
     int fd;
-    uint8_t state;              /* enum in the back end's file */
-    bool sending;               /* a send is out: its buffers must not change until EV_SENT */
-    bool recv_armed, removing, cancel_out, want_write, ended;
-    uint8_t ops_out;            /* operations in the kernel that still name this stream */
+    uint8_t armed;              /* what the kernel watches for us. io_uring: which receive; epoll: the EPOLL bits */
+    uint8_t ops_out;            /* io_uring: operations in the kernel that still name this stream, */
+    uint8_t cancels_out;        /* and how many of them are cancellations */
+    uint8_t list;               /* the one list of the proactor it is on */
+    uint8_t due;                /* events that a call of the caller made, not yet taken */
+    bool paused, ended, removing;
+    bool sending;               /* a send is out: its bytes must not change until EV_SENT */
+    bool vectored;              /* ... of more than one iovec: send_rest counts, else send_at */
+    int16_t error;              /* of the due events */
+    struct stream *prev, *next; /* in that list */
     char *direct;               /* recv_into: where to go on, */
-    size_t direct_left;         /* and how many bytes are still to come */
-    struct msghdr *send_msg;    /* epoll: what is left of a send that the socket did not take */
-    struct stream *next_starved, *next_event;   /* lists of the back end */
-    void *send_state;           /* the back end's copy of an unfinished vectored send */
-    int32_t pending_error;
+    size_t direct_left;         /* and how many bytes are still to come; 0: into pool buffers */
+    union {
+        const char *send_at;            /* what is left of the send */
+        struct send_rest *send_rest;
+    };
+    size_t send_left;           /* in bytes */
 };
 
 enum event_kind {
