@@ -1,0 +1,266 @@
+"""Starts a server for a test and ends it again.
+
+    with Server(threads=2, io='epoll') as server:
+        server.client().command('PING')
+
+Darter is the binary named by DARTER, or build/darter. The reference is redis-server 7 (Server(kind='redis')). Each server gets a
+free loopback port and a directory of its own. Ending it is part of the test: a server that had to be killed, that ended with
+another status than 0, or whose output shows a crash, a failed assertion or a sanitizer's report, raises ServerFault.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from resp import Client, Closed, Error
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# A sanitizer makes everything slower: waits are this many times longer.
+SLOW = float(os.environ.get('DARTER_TEST_SLOW', '1'))
+
+FAULTS = re.compile(
+    r'ERROR: \w*Sanitizer|WARNING: ThreadSanitizer|runtime error:|Assertion .* failed|assertion failed|SUMMARY: \w+Sanitizer|'
+    r'Segmentation fault|stack smashing|panic:', re.IGNORECASE)
+
+
+class ServerFault(AssertionError):
+    pass
+
+
+def darter_binary():
+    return os.environ.get('DARTER') or os.path.join(ROOT, 'build', 'darter')
+
+
+def redis_binary():
+    """redis-server; or, where only redis-tools is installed, its other name, which runs as the server if it is called so."""
+    found = os.environ.get('REDIS_SERVER') or shutil.which('redis-server')
+    if found:
+        return [found]
+    check = shutil.which('redis-check-rdb')
+    if not check:
+        raise ServerFault('redis-server is not installed (package redis-tools)')
+    return [check, 'redis-server']
+
+
+_next_port = None
+
+
+def free_port():
+    """A port that nobody listens on, below the range that the kernel gives to outgoing connections; parallel test workers do not collide."""
+    global _next_port
+    worker = int((os.environ.get('PYTEST_XDIST_WORKER') or 'gw0')[2:] or 0)
+    low = 10000 + (worker % 8) * 2000
+    if _next_port is None:
+        _next_port = low + (os.getpid() * 37) % 2000
+    for _ in range(2000):
+        port = _next_port
+        _next_port = low + (_next_port + 1 - low) % 2000
+        try:
+            for family, host in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):
+                with socket.socket(family) as s:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    s.bind((host, port))
+        except OSError as e:
+            if e.errno == 98:
+                continue
+        return port
+    raise ServerFault('no free port')
+
+
+class Server:
+    def __init__(self, kind='darter', threads=None, io=None, options=(), config=None, port=None, wait=True, tolerate_faults=False,
+                 prefix=(), env=None):
+        """options: pairs (name, value) or (name, value, value ...) of directives; config: text of a configuration file."""
+        self.kind, self.threads, self.io = kind, threads, io
+        self.options = list(options)
+        self.tolerate_faults = tolerate_faults
+        self.directory = tempfile.mkdtemp(prefix='darter-test-')
+        self.port = free_port() if port is None else port
+        self.log_path = os.path.join(self.directory, 'log')
+        self.process = None
+        self.clients = []
+        self.checked = False
+        command = list(prefix)
+        executable = None
+        if kind == 'darter':
+            command.append(darter_binary())
+        else:
+            binary = redis_binary()
+            if len(binary) == 2 and not prefix:
+                executable, command = binary[0], ['redis-server']
+            else:
+                command.append(binary[0])
+        if config is not None:
+            path = os.path.join(self.directory, 'test.conf')
+            with open(path, 'w') as f:
+                f.write(config.format(port=self.port, dir=self.directory))
+            command.append(path)
+        if config is None or '{port}' not in config:
+            command += ['--port', str(self.port)]
+        if config is None or '{dir}' not in config:
+            command += ['--dir', self.directory]
+        if kind == 'darter':
+            if threads is not None:
+                command += ['--threads', str(threads)]
+            if io is not None:
+                command += ['--io', io]
+        else:
+            command += ['--save', '', '--appendonly', 'no', '--loglevel', 'warning', '--daemonize', 'no']
+        for name, *values in self.options:
+            command += ['--' + name, *map(str, values)]
+        self.command_line = command
+        environment = dict(os.environ)
+        environment.update(env or {})
+        with open(self.log_path, 'wb') as log:
+            self.process = subprocess.Popen(command, executable=executable, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            cwd=self.directory, env=environment)
+        if wait:
+            try:
+                self.wait_ready()
+            except BaseException:
+                self.kill()
+                raise
+
+    # Life
+
+    def wait_ready(self, timeout=15.0):
+        deadline = time.monotonic() + timeout * SLOW
+        address = self.address()
+        while True:
+            if self.process.poll() is not None:
+                raise ServerFault('the server ended at start with status %d: %s\n%s' %
+                                  (self.process.returncode, ' '.join(self.command_line), self.log()))
+            try:
+                with Client(address, timeout=2.0 * SLOW) as c:
+                    reply = c.command('PING')
+                    if not (isinstance(reply, Error) and reply.startswith(b'LOADING')):
+                        return
+            except (OSError, Closed):
+                pass
+            if time.monotonic() > deadline:
+                raise ServerFault('the server did not answer within %g s: %s\n%s' %
+                                  (timeout * SLOW, ' '.join(self.command_line), self.log()))
+            time.sleep(0.01)
+
+    def address(self):
+        """What a client connects to: the port, or the Unix socket if there is no port."""
+        if self.port:
+            for name, *values in self.options:
+                if name == 'bind':
+                    host = str(values[0]).split()[0].lstrip('-')
+                    return (host if host not in ('*', '0.0.0.0') else '127.0.0.1', self.port)
+            return self.port
+        for name, *values in self.options:
+            if name == 'unixsocket':
+                return values[0]
+        raise ServerFault('the server listens nowhere')
+
+    def log(self):
+        with open(self.log_path, 'rb') as f:
+            text = f.read().decode('utf-8', 'backslashreplace')
+        return text if len(text) < 20000 else text[:10000] + '\n[...]\n' + text[-10000:]
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def kill(self):
+        """Ends it at once, without judging it."""
+        self.checked = True
+        self.close_clients()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def wait_end(self, timeout=20.0):
+        """Waits until the server ends by itself; returns its exit status."""
+        try:
+            return self.process.wait(timeout * SLOW)
+        except subprocess.TimeoutExpired:
+            fault = 'the server did not end within %g s:\n%s' % (timeout * SLOW, self.log())
+            self.kill()
+            raise ServerFault(fault) from None
+
+    def stop(self, with_signal=signal.SIGTERM):
+        """Ends it in order and raises ServerFault if anything was wrong with it."""
+        if self.checked:
+            return
+        self.checked = True
+        try:
+            died = self.process.poll()
+            self.close_clients()
+            if died is None:
+                self.process.send_signal(with_signal)
+                try:
+                    self.process.wait(20 * SLOW)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+                    raise ServerFault('the server did not end on signal %d:\n%s' % (with_signal, self.log())) from None
+            log = self.log()
+            if self.tolerate_faults:
+                return
+            if FAULTS.search(log):
+                raise ServerFault('the server reports a fault (%s):\n%s' % (' '.join(self.command_line), log))
+            if self.process.returncode != 0:
+                raise ServerFault('the server ended with status %d%s (%s):\n%s' % (
+                    self.process.returncode, '' if died is None else ' in the middle of the test', ' '.join(self.command_line), log))
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def close_clients(self):
+        for c in self.clients:
+            c.close()
+        self.clients = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.stop()
+            return
+        # The test failed already: what the server said is the likelier cause, so it is told too.
+        try:
+            self.stop()
+        except ServerFault as fault:
+            print(fault)
+
+    # Talk
+
+    def client(self, **options):
+        """A raw client that is closed together with the server."""
+        c = Client(self.address(), **{'timeout': 20.0 * SLOW, **options})
+        self.clients.append(c)
+        return c
+
+    def redis(self, **options):
+        """A redis-py client."""
+        import redis
+        return redis.Redis(host='127.0.0.1', port=self.port, socket_timeout=20 * SLOW, **options)
+
+    def info(self, section=None):
+        """INFO as a dictionary of strings."""
+        with Client(self.address(), timeout=20.0 * SLOW) as c:
+            reply = c.command('INFO', *([section] if section else []))
+        assert isinstance(reply, bytes) and not isinstance(reply, Error), reply
+        lines = (line.partition(':') for line in reply.decode().splitlines() if line and not line.startswith('#'))
+        return {name: value for name, _, value in lines}
+
+    def cpu_seconds(self):
+        """User and system time that the server has used so far."""
+        with open('/proc/%d/stat' % self.process.pid) as f:
+            fields = f.read().rpartition(')')[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def resident_bytes(self):
+        with open('/proc/%d/statm' % self.process.pid) as f:
+            return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')

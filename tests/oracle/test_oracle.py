@@ -1,0 +1,137 @@
+"""The oracle: the same commands to redis-server 7 and to Darter; every reply must be the same.
+
+    DARTER_ORACLE_COMMANDS=1000000   commands for each configuration (20000)
+    DARTER_ORACLE_SEED=...           repeats a run (the seed of a failing one is printed)
+    DARTER_TEST_THREADS=1,2,4  DARTER_TEST_IO=uring,epoll   narrow the configurations
+"""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+
+from compare import Difference, Pair, describe, shrink
+from configurations import configurations
+from generate import Generator
+from resp import Client
+from server import SLOW, Server
+
+COMMANDS = int(os.environ.get('DARTER_ORACLE_COMMANDS', '20000'))
+SCRIPT = 2000       # commands between two clean starts
+SEED = os.environ.get('DARTER_ORACLE_SEED')
+
+
+def start_redis():
+    return Server(kind='redis', options=[('enable-debug-command', 'yes')])
+
+
+def start_darter(threads, io):
+    return Server(threads=threads, io=io, options=[('enable-debug-command', 'yes')])
+
+
+def random_run(pair, commands, seed, longest_pipeline=40):
+    """commands random commands in scripts of SCRIPT; a difference is shrunk and told."""
+    done, number = 0, 0
+    while done < commands:
+        rng = random.Random('%s/%d' % (seed, number))
+        script = Generator(rng, pair.protocol, longest_pipeline=longest_pipeline).script(min(SCRIPT, commands - done))
+        pair.fresh()
+        before = pair.commands
+        try:
+            pair.run(script)
+        except Difference as difference:
+            told = tell(pair, script, difference)
+            raise AssertionError('%s\n\nseed: DARTER_ORACLE_SEED=%s, script %d' % (told, seed, number)) from None
+        done += max(pair.commands - before, 1)
+        number += 1
+
+
+def tell(pair, script, difference):
+    log = '' if pair.subject.alive() else '\n\nThe server has ended. Its log:\n' + pair.subject.log()
+    small, again = shrink(pair, script, difference)
+    if again is None:
+        small = script[max(difference.step - 5, 0):difference.step + 1] if difference.step is not None else script[-5:]
+        return 'A difference that was not seen a second time%s:\n%s\n\nThe last steps before it (RESP%d):\n\n%s%s' % (
+            ' in ' + repr(difference.command)[:300] if difference.command else '', difference, pair.protocol, describe(small), log)
+    return 'A difference%s:\n%s\n\nThe shortest way to it that was found (RESP%d, after FLUSHALL):\n\n%s%s' % (
+        ' in ' + repr(again.command)[:300] if again.command else '', again, pair.protocol, describe(small), log)
+
+
+@pytest.fixture(scope='module', params=configurations(), ids=lambda c: '%s-%d' % c)
+def configuration(request):
+    return request.param
+
+
+@pytest.fixture(scope='module', params=[2, 3], ids=['resp2', 'resp3'])
+def pair(request, configuration):
+    io, threads = configuration
+    p = Pair(start_redis, lambda: start_darter(threads, io), protocol=request.param)
+    yield p
+    p.stop()
+
+
+def test_random_commands_get_the_same_replies(pair):
+    seed = SEED or '%08x' % random.SystemRandom().randrange(1 << 32)
+    random_run(pair, COMMANDS, seed)
+
+
+@settings(max_examples=int(os.environ.get('DARTER_ORACLE_EXAMPLES', '60')), deadline=None, print_blob=True,
+          suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate, Phase.shrink], database=None)
+@given(rng=st.randoms(use_true_random=False), size=st.integers(1, 25), longest=st.sampled_from([1, 8]))
+def test_short_sequences_get_the_same_replies(pair, rng, size, longest):
+    script = Generator(rng, pair.protocol, connections=1, longest_pipeline=longest).script(size)
+    pair.fresh()
+    try:
+        pair.run(script)
+    except Difference as difference:
+        raise AssertionError('%s\n\nRESP%d, after FLUSHALL:\n\n%s' % (difference, pair.protocol, describe(script))) from None
+
+
+# The comparator itself.
+
+def test_two_reference_servers_never_differ():
+    for protocol in (2, 3):
+        pair = Pair(start_redis, start_redis, protocol=protocol)
+        try:
+            random_run(pair, 10000, SEED or 'reference')
+        finally:
+            pair.stop()
+
+
+class Liar(Client):
+    """Gives a wrong STRLEN for long values."""
+
+    def read(self):
+        reply = super().read()
+        return reply + 1 if type(reply) is int and reply == 256 else reply
+
+
+def test_a_wrong_reply_is_found_and_shrunk():
+    pair = Pair(start_redis, start_redis, client=lambda server: Liar(server.address()))
+    try:
+        with pytest.raises(AssertionError) as caught:
+            random_run(pair, 100000, 'liar')
+    finally:
+        pair.stop()
+    text = str(caught.value)
+    assert 'expected 256\n     got 257' in text
+    shortest = text.partition('after FLUSHALL):\n\n')[2].partition('\n\nseed')[0].splitlines()
+    assert 1 <= len(shortest) <= 2, text
+
+
+class Changer(Client):
+    """Sends another value than was meant, so that only the state differs."""
+
+    def send(self, data):
+        super().send(data.replace(b'$5\r\nworld\r\n', b'$5\r\nWorld\r\n'))
+
+
+def test_a_wrong_state_is_found_even_if_no_reply_shows_it():
+    pair = Pair(start_redis, start_redis, client=lambda server: Changer(server.address()))
+    try:
+        pair.fresh()
+        with pytest.raises(Difference, match='at the end'):
+            pair.run([('run', 0, [[b'SET', b'a', b'world']])])
+    finally:
+        pair.stop()
