@@ -18,14 +18,14 @@
 #include "io/proactor.h"
 
 enum { LISTENERS_MAX = 32, WATCHERS_MAX = 16, SEND_IOVECS_MAX = 64 };
-#define ACCEPT_PAUSE_NS 100000000u          /* after EMFILE and its like */
+#define ACCEPT_PAUSE_NS 100000000u /* after EMFILE and its like */
 
 enum stream_list_id { LIST_NONE, LIST_UNSETTLED, LIST_STARVED, LIST_DUE, LISTS };
 enum { DUE_SENT = 1, DUE_CLOSED = 2, DUE_REMOVED = 4 };
 
 /* A send of several iovecs that is out. One is reused for another, so no send allocates once enough exist. */
 struct send_rest {
-    struct msghdr msg;                      /* msg_iov and msg_iovlen say what is left */
+    struct msghdr msg; /* msg_iov and msg_iovlen say what is left */
     struct iovec iov[SEND_IOVECS_MAX];
     struct send_rest *next_spare;
 };
@@ -34,8 +34,8 @@ enum listener_state { LISTENER_FREE, LISTENER_ON, LISTENER_STOPPING };
 
 struct listener {
     int fd;
-    uint8_t state;                          /* enum listener_state; STOPPING: the kernel still names it */
-    bool armed, paused;                     /* paused: until accept_again_ns */
+    uint8_t state;      /* enum listener_state; STOPPING: the kernel still names it */
+    bool armed, paused; /* paused: until accept_again_ns */
     uint64_t tag;
 };
 
@@ -56,23 +56,25 @@ struct backend_ops {
     int (*listen)(struct proactor *p, struct listener *l);
     void (*unlisten)(struct proactor *p, struct listener *l);
     int (*watch)(struct proactor *p, struct watcher *w);
-    bool (*wake)(struct proactor *self, struct proactor *other);    /* false: cannot; write the eventfd */
+    bool (*wake)(struct proactor *self, struct proactor *other); /* false: cannot; write the eventfd */
 };
 
 struct proactor {
     const struct backend_ops *ops;
     enum proactor_kind kind;
     uint32_t buffer_size, buffer_count, buffers_free;
-    char *buffers;                          /* buffer_count * buffer_size bytes */
-    struct { struct stream *first, *last; } lists[LISTS];
+    char *buffers; /* buffer_count * buffer_size bytes */
+    struct {
+        struct stream *first, *last;
+    } lists[LISTS];
     struct send_rest *spare_rests;
-    uint64_t accept_again_ns;               /* 0: no listener is paused */
+    uint64_t accept_again_ns; /* 0: no listener is paused */
     bool woken_by_self;
     int wake_fd;                            /* an eventfd, blocking: io_uring would not wait on another */
     uint32_t listener_count, watcher_count; /* slots used so far */
     struct listener listeners[LISTENERS_MAX];
     struct watcher watchers[WATCHERS_MAX];
-    _Alignas(64) _Atomic uint32_t wake_written;     /* any thread: the eventfd was written and not yet read */
+    _Alignas(64) _Atomic uint32_t wake_written; /* any thread: the eventfd was written and not yet read */
 };
 
 /* Opens a back end. Each returns a proactor whose shared part is filled in, or sets *error (negative) and *why. */
@@ -112,7 +114,7 @@ void backend_unpause_listeners(struct proactor *p);
 uint64_t backend_wait_limit(const struct proactor *p, uint64_t deadline_ns);
 /* The eventfd was read: whoever writes from here on must wake us again. */
 void backend_wake_read(struct proactor *p);
-void backend_wake_write(struct proactor *other);    /* any thread */
+void backend_wake_write(struct proactor *other); /* any thread */
 
 /* For tests: io_uring's set-up fails with this negative errno from now on (0: no longer). */
 void proactor_test_refuse_uring(int error);

@@ -11,7 +11,6 @@
  *
  *   opening; waiting; taking events; streams, listeners and watchers
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -33,11 +32,11 @@ enum other { OTHER_WAKE, OTHER_ACCEPT, OTHER_WATCH };
 struct epoll {
     struct proactor base;
     int fd;
-    bool no_ns_timeouts;        /* epoll_pwait2() is refused: old kernel or filter */
-    int ready_count, taken;     /* of ready[]: this turn's, and how many are done with */
-    unsigned accepts;           /* of the listener at ready[taken], in this turn */
-    uint32_t hungry;            /* starved streams to try in this turn */
-    uint32_t free_count;        /* of free_buffers: a stack, so that the next buffer is one that is in the cache */
+    bool no_ns_timeouts;    /* epoll_pwait2() is refused: old kernel or filter */
+    int ready_count, taken; /* of ready[]: this turn's, and how many are done with */
+    unsigned accepts;       /* of the listener at ready[taken], in this turn */
+    uint32_t hungry;        /* starved streams to try in this turn */
+    uint32_t free_count;    /* of free_buffers: a stack, so that the next buffer is one that is in the cache */
     uint32_t *free_buffers;
     struct epoll_event ready[READY_MAX];
 };
@@ -103,11 +102,12 @@ static void settle_all(struct epoll *e) {
         backend_list(p, s, LIST_NONE);
         int error = settle(e, s);
         if (!error) continue;
-        s->ended = true;        /* out of memory for one more descriptor: the kernel will not tell us of it again */
+        s->ended = true; /* out of memory for one more descriptor: the kernel will not tell us of it again */
         backend_due(p, s, DUE_CLOSED, error);
     }
     /* Without a buffer the starved must not end the wait. With one there is no wait: they are tried first, and may stay in the set. */
-    if (!e->free_count) for (struct stream *s = p->lists[LIST_STARVED].first; s; s = s->next) settle(e, s);
+    if (!e->free_count)
+        for (struct stream *s = p->lists[LIST_STARVED].first; s; s = s->next) settle(e, s);
     if (!p->accept_again_ns) return;
     backend_unpause_listeners(p);
     for (uint32_t i = 0; i < p->listener_count; i++) {
@@ -139,7 +139,8 @@ static void epoll_wait_turn(struct proactor *p, uint64_t deadline_ns) {
     settle_all(e);
     uint64_t limit_ns = backend_wait_limit(p, deadline_ns);
     e->hungry = 0;
-    if (e->free_count) for (struct stream *s = p->lists[LIST_STARVED].first; s && e->hungry < e->free_count; s = s->next) e->hungry++;
+    if (e->free_count)
+        for (struct stream *s = p->lists[LIST_STARVED].first; s && e->hungry < e->free_count; s = s->next) e->hungry++;
     int n = wait_until(e, e->hungry ? 0 : limit_ns);
     e->ready_count = n > 0 ? n : 0;
     e->taken = 0;
@@ -165,7 +166,8 @@ static bool receive(struct epoll *e, struct stream *s, struct event *ev) {
         backend_unsettle(p, s);
         return true;
     }
-    *ev = (struct event){.kind = direct ? EV_DIRECT : EV_RECV, .stream = s, .data = direct ? NULL : to, .size = (size_t)n, .buffer = buffer};
+    *ev =
+        (struct event){.kind = direct ? EV_DIRECT : EV_RECV, .stream = s, .data = direct ? NULL : to, .size = (size_t)n, .buffer = buffer};
     if (direct) {
         s->direct += n;
         s->direct_left -= (size_t)n;
@@ -180,7 +182,7 @@ static bool receive(struct epoll *e, struct stream *s, struct event *ev) {
 static int send_some(struct stream *s) {
     for (;;) {
         ssize_t n = s->vectored ? sendmsg(s->fd, &s->send_rest->msg, MSG_NOSIGNAL | MSG_DONTWAIT)
-            : send(s->fd, s->send_at, s->send_left, MSG_NOSIGNAL | MSG_DONTWAIT);
+                                : send(s->fd, s->send_at, s->send_left, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) return backend_sent(s, (size_t)n) ? 1 : 0;
         if (errno == EAGAIN) return 0;
         if (errno != EINTR) return -errno;
@@ -200,7 +202,7 @@ static bool stream_ready(struct epoll *e, struct epoll_event *r, struct event *e
             return true;
         }
     }
-    r->events = 0;              /* the next call goes on behind this descriptor */
+    r->events = 0; /* the next call goes on behind this descriptor */
     bool reads = !s->paused && !s->ended && s->list != LIST_STARVED && !(s->due & DUE_CLOSED);
     if (reads && (events & (EPOLLIN | EPOLLERR | EPOLLHUP))) return receive(e, s, ev);
     return false;
@@ -230,9 +232,7 @@ static bool ready_next(struct epoll *e, struct epoll_event *r, struct event *ev)
     bool first = r->events;
     switch ((enum other)(r->data.u64 >> 1 & 0x7f)) {
     case OTHER_ACCEPT: return listener_ready(e, &e->base.listeners[index], ev);
-    case OTHER_WATCH:
-        *ev = (struct event){.kind = EV_FD, .tag = e->base.watchers[index].tag};
-        break;
+    case OTHER_WATCH: *ev = (struct event){.kind = EV_FD, .tag = e->base.watchers[index].tag}; break;
     case OTHER_WAKE:
         if (first && read(e->base.wake_fd, &(uint64_t){0}, 8) == 8) backend_wake_read(&e->base);
         *ev = (struct event){.kind = EV_WAKE};
@@ -312,11 +312,21 @@ static int epoll_watch(struct proactor *p, struct watcher *w) {
 }
 
 static bool epoll_wake(struct proactor *self, struct proactor *other) {
-    (void)self; (void)other;
+    (void)self;
+    (void)other;
     return false;
 }
 
 static const struct backend_ops epoll_ops = {
-    .close = epoll_close, .add = epoll_add, .remove = epoll_remove, .send = epoll_send, .wait = epoll_wait_turn, .next = epoll_next,
-    .give_buffer = epoll_give_buffer, .listen = epoll_listen, .unlisten = epoll_unlisten, .watch = epoll_watch, .wake = epoll_wake,
+    .close = epoll_close,
+    .add = epoll_add,
+    .remove = epoll_remove,
+    .send = epoll_send,
+    .wait = epoll_wait_turn,
+    .next = epoll_next,
+    .give_buffer = epoll_give_buffer,
+    .listen = epoll_listen,
+    .unlisten = epoll_unlisten,
+    .watch = epoll_watch,
+    .wake = epoll_wake,
 };

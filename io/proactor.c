@@ -2,7 +2,6 @@
  *
  *   opening and closing; the calls that only change what a stream wants; lists and due events; sends; accepting; waking
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ void proactor_test_refuse_uring(int error) { test_refusal = error; }
 
 int backend_refused_uring(void) { return test_refusal; }
 
-#if !HAVE_URING
+#ifndef HAVE_URING
 struct proactor *uring_open(const struct proactor_options *options, int *error, const char **why) {
     (void)options;
     *error = -ENOSYS;
@@ -134,14 +133,17 @@ uint64_t backend_wait_limit(const struct proactor *p, uint64_t deadline_ns) {
 
 void backend_list(struct proactor *p, struct stream *s, enum stream_list_id id) {
     if (s->list != LIST_NONE) {
-        if (s->prev) s->prev->next = s->next; else p->lists[s->list].first = s->next;
-        if (s->next) s->next->prev = s->prev; else p->lists[s->list].last = s->prev;
+        if (s->prev) s->prev->next = s->next;
+        else p->lists[s->list].first = s->next;
+        if (s->next) s->next->prev = s->prev;
+        else p->lists[s->list].last = s->prev;
         s->prev = s->next = NULL;
     }
     s->list = (uint8_t)id;
     if (id == LIST_NONE) return;
     s->prev = p->lists[id].last;
-    if (s->prev) s->prev->next = s; else p->lists[id].first = s;
+    if (s->prev) s->prev->next = s;
+    else p->lists[id].first = s;
     p->lists[id].last = s;
 }
 
@@ -161,7 +163,10 @@ bool backend_next_due(struct proactor *p, struct event *ev) {
     if (!s) return false;
     uint8_t first = s->due & (uint8_t)-s->due;
     s->due ^= first;
-    *ev = (struct event){.stream = s, .kind = first == DUE_SENT ? EV_SENT : first == DUE_CLOSED ? EV_CLOSED : EV_REMOVED,
+    *ev = (struct event){.stream = s,
+        .kind = first == DUE_SENT ? EV_SENT
+            : first == DUE_CLOSED ? EV_CLOSED
+                                  : EV_REMOVED,
         .result = first == DUE_REMOVED ? 0 : s->error};
     if (s->due) return true;
     backend_list(p, s, LIST_NONE);
@@ -243,9 +248,19 @@ void proactor_unlisten(struct proactor *p) {
 bool backend_accept_failed(struct proactor *p, struct listener *l, int error, struct event *ev) {
     switch (-error) {
     /* The connection was gone before it was accepted, or never got so far: see accept(2). */
-    case EAGAIN: case EINTR: case ECANCELED: case ECONNABORTED: case EPERM: case EPROTO: case ENETDOWN: case ENOPROTOOPT:
-    case EHOSTDOWN: case ENONET: case EHOSTUNREACH: case ENETUNREACH: case ETIMEDOUT:
-        return false;
+    case EAGAIN:
+    case EINTR:
+    case ECANCELED:
+    case ECONNABORTED:
+    case EPERM:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ETIMEDOUT: return false;
     }
     l->paused = true;
     if (!p->accept_again_ns) p->accept_again_ns = now_monotonic_ns() + ACCEPT_PAUSE_NS;

@@ -29,20 +29,20 @@ struct proactor;
 enum proactor_kind { PROACTOR_AUTO, PROACTOR_URING, PROACTOR_EPOLL };
 
 struct proactor_options {
-    enum proactor_kind kind;    /* AUTO: io_uring if the kernel allows all that is needed, else epoll */
-    uint32_t buffer_size;       /* bytes of one receive buffer, e.g. 16384 */
-    uint32_t buffer_count;      /* a power of two, e.g. 128 */
+    enum proactor_kind kind; /* AUTO: io_uring if the kernel allows all that is needed, else epoll */
+    uint32_t buffer_size;    /* bytes of one receive buffer, e.g. 16384 */
+    uint32_t buffer_count;   /* a power of two, e.g. 128 */
 };
 
 /* A connected socket as the proactor sees it: one cache line. Embedded in the caller's connection object; zero it, set fd, then
  * proactor_add(). All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
 struct stream {
     int fd;
-    uint8_t armed;              /* what the kernel watches for us. io_uring: which receive; epoll: the EPOLL bits */
-    uint8_t ops_out;            /* io_uring: operations in the kernel that still name this stream, */
-    uint8_t cancels_out;        /* and how many of them are cancellations */
-    uint8_t list;               /* the one list of the proactor it is on */
-    uint8_t due;                /* events that a call of the caller made, not yet taken */
+    uint8_t armed;       /* what the kernel watches for us. io_uring: which receive; epoll: the EPOLL bits */
+    uint8_t ops_out;     /* io_uring: operations in the kernel that still name this stream, */
+    uint8_t cancels_out; /* and how many of them are cancellations */
+    uint8_t list;        /* the one list of the proactor it is on */
+    uint8_t due;         /* events that a call of the caller made, not yet taken */
     bool paused, ended, removing;
     bool sending;               /* a send is out: its bytes must not change until EV_SENT */
     bool vectored;              /* ... of more than one iovec: send_rest counts, else send_at */
@@ -51,21 +51,21 @@ struct stream {
     char *direct;               /* recv_into: where to go on, */
     size_t direct_left;         /* and how many bytes are still to come; 0: into pool buffers */
     union {
-        const char *send_at;            /* what is left of the send */
+        const char *send_at; /* what is left of the send */
         struct send_rest *send_rest;
     };
-    size_t send_left;           /* in bytes */
+    size_t send_left; /* in bytes */
 };
 
 enum event_kind {
-    EV_ACCEPT,      /* fd: a new connection, or a negative errno: accepting stopped for now and is taken up again by itself */
-    EV_RECV,        /* stream, data, size, buffer: bytes in a pool buffer, now the caller's */
-    EV_DIRECT,      /* stream, size: this many bytes arrived in the place given to proactor_recv_into() */
-    EV_CLOSED,      /* stream, result: end of file (0) or a negative errno. No more EV_RECV follows */
-    EV_SENT,        /* stream, result: all bytes of the send are out (>= 0), or a negative errno */
-    EV_REMOVED,     /* stream: the kernel names it no more and fd is closed; the caller may free it */
-    EV_WAKE,        /* proactor_wake() was called (coalesced) */
-    EV_FD,          /* tag: the descriptor given to proactor_watch_fd() is readable */
+    EV_ACCEPT,  /* fd: a new connection, or a negative errno: accepting stopped for now and is taken up again by itself */
+    EV_RECV,    /* stream, data, size, buffer: bytes in a pool buffer, now the caller's */
+    EV_DIRECT,  /* stream, size: this many bytes arrived in the place given to proactor_recv_into() */
+    EV_CLOSED,  /* stream, result: end of file (0) or a negative errno. No more EV_RECV follows */
+    EV_SENT,    /* stream, result: all bytes of the send are out (>= 0), or a negative errno */
+    EV_REMOVED, /* stream: the kernel names it no more and fd is closed; the caller may free it */
+    EV_WAKE,    /* proactor_wake() was called (coalesced) */
+    EV_FD,      /* tag: the descriptor given to proactor_watch_fd() is readable */
 };
 
 struct event {
@@ -74,8 +74,8 @@ struct event {
     char *data;
     size_t size;
     uint32_t buffer;
-    int result;                 /* ACCEPT: the new fd */
-    uint64_t tag;               /* ACCEPT, FD: the listener's or watcher's tag */
+    int result;   /* ACCEPT: the new fd */
+    uint64_t tag; /* ACCEPT, FD: the listener's or watcher's tag */
 };
 
 /* Opens a proactor for the calling thread. Returns 0 and sets *out, or a negative errno (with kind AUTO only if epoll fails

@@ -36,7 +36,7 @@
 /* sqe->len has 32 bits, and the kernel stops at 2 GiB - 4 KiB. */
 #define SEND_BYTES_MAX (1u << 30)
 
-enum { ARMED_NONE, ARMED_POOL, ARMED_DIRECT };     /* stream.armed */
+enum { ARMED_NONE, ARMED_POOL, ARMED_DIRECT }; /* stream.armed */
 
 enum { OP_POOL = 1, OP_DIRECT, OP_SEND, OP_CANCEL, OP_WAKE_SENT, OP_OTHER, OP_MASK = 7 };
 enum other { OTHER_IGNORED, OTHER_WAKE, OTHER_WAKE_FD, OTHER_ACCEPT, OTHER_WATCH };
@@ -46,11 +46,11 @@ struct uring {
     struct proactor base;
     struct io_uring ring;
     struct io_uring_buf_ring *free_buffers;
-    unsigned given_back;        /* buffers written into the ring of buffers, not yet shown to the kernel */
-    unsigned taken, end;        /* completions of this turn: taken so far, and where they end (ring positions from cq_start) */
-    unsigned quick_sends;       /* sends queued since the last wait that it counts on */
+    unsigned given_back;  /* buffers written into the ring of buffers, not yet shown to the kernel */
+    unsigned taken, end;  /* completions of this turn: taken so far, and where they end (ring positions from cq_start) */
+    unsigned quick_sends; /* sends queued since the last wait that it counts on */
     bool wake_fd_armed;
-    uint64_t wake_count;        /* what the eventfd gave */
+    uint64_t wake_count; /* what the eventfd gave */
 };
 
 static const struct backend_ops uring_ops;
@@ -104,7 +104,7 @@ static int try_receive(struct uring *u) {
         } else if (rc < 0) result = rc;
     }
     close(pair[1]);
-    while (!result) {                               /* to its end, so that nothing of it comes later */
+    while (!result) { /* to its end, so that nothing of it comes later */
         struct io_uring_cqe *q;
         if ((result = io_uring_wait_cqe(&u->ring, &q)) == -EINTR) result = 0;
         else if (!result) {
@@ -134,24 +134,28 @@ static int set_up_buffers(struct uring *u) {
 
 static int set_up_ring(struct uring *u, const char **why) {
     struct io_uring_params params = {.cq_entries = CQ_ENTRIES,
-        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP};
+        .flags =
+            IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP};
     int rc = backend_refused_uring();
     if (!rc) rc = io_uring_queue_init_params(SQ_ENTRIES, &u->ring, &params);
     if (rc) {
         u->ring.ring_fd = -1;
-        *why = rc == -EPERM || rc == -EACCES ? "io_uring is forbidden here" : rc == -ENOMEM ? "io_uring may not lock enough memory" :
-            rc == -ENOSYS ? "the kernel has no io_uring" : rc == -EINVAL ? "the kernel's io_uring is too old (6.1 is needed)" :
-            "io_uring could not be set up";
+        *why = rc == -EPERM || rc == -EACCES ? "io_uring is forbidden here"
+            : rc == -ENOMEM                  ? "io_uring may not lock enough memory"
+            : rc == -ENOSYS                  ? "the kernel has no io_uring"
+            : rc == -EINVAL                  ? "the kernel's io_uring is too old (6.1 is needed)"
+                                             : "io_uring could not be set up";
         return rc;
     }
-    const unsigned needed = IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+    const unsigned needed =
+        IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
     struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);
     bool able = probe && (params.features & needed) == needed && io_uring_opcode_supported(probe, IORING_OP_MSG_RING) &&
         io_uring_opcode_supported(probe, IORING_OP_SENDMSG) && io_uring_opcode_supported(probe, IORING_OP_ASYNC_CANCEL);
     io_uring_free_probe(probe);
     *why = "io_uring here lacks an operation that is needed";
     if (!able) return -EOPNOTSUPP;
-    io_uring_register_ring_fd(&u->ring);            /* spares a file look-up a turn; goes without */
+    io_uring_register_ring_fd(&u->ring); /* spares a file look-up a turn; goes without */
     if ((rc = set_up_buffers(u))) {
         *why = "io_uring takes no ring of buffers";
         return rc;
@@ -167,7 +171,7 @@ static int set_up_ring(struct uring *u, const char **why) {
 static void uring_close(struct proactor *p) {
     struct uring *u = (struct uring *)p;
     if (u->ring.ring_fd >= 0) {
-        io_uring_submit(&u->ring);                  /* wakes for others may be queued */
+        io_uring_submit(&u->ring); /* wakes for others may be queued */
         io_uring_queue_exit(&u->ring);
     }
     if (u->free_buffers) munmap(u->free_buffers, p->buffer_count * sizeof(struct io_uring_buf));
@@ -297,7 +301,8 @@ static bool pool_received(struct uring *u, struct stream *s, const struct io_uri
         u->base.buffers_free--;
         if (q->res > 0 && !s->removing) {
             if (over) backend_unsettle(&u->base, s);
-            *ev = (struct event){.kind = EV_RECV, .stream = s, .data = backend_buffer(&u->base, buffer), .size = (size_t)q->res, .buffer = buffer};
+            *ev = (struct event){
+                .kind = EV_RECV, .stream = s, .data = backend_buffer(&u->base, buffer), .size = (size_t)q->res, .buffer = buffer};
             return true;
         }
         proactor_give_buffer(&u->base, buffer);
@@ -323,7 +328,7 @@ static bool direct_received(struct uring *u, struct stream *s, int res, struct e
     if (res > 0) {
         size_t n = (size_t)res;
         s->direct += n;
-        s->direct_left -= n < s->direct_left ? n : s->direct_left;      /* less only if it was stopped meanwhile */
+        s->direct_left -= n < s->direct_left ? n : s->direct_left; /* less only if it was stopped meanwhile */
         backend_unsettle(&u->base, s);
         *ev = (struct event){.kind = EV_DIRECT, .stream = s, .size = n};
         return true;
@@ -364,7 +369,7 @@ static void cancelled(struct uring *u, struct stream *s, int res) {
     s->ops_out--;
     s->cancels_out--;
     if (s->removing) {
-        if (s->ops_out && !s->cancels_out && res < 0) cancel(u, s);     /* it was just between two states */
+        if (s->ops_out && !s->cancels_out && res < 0) cancel(u, s); /* it was just between two states */
         let_go(u, s);
     } else if (res < 0) backend_unsettle(&u->base, s);
 }
@@ -397,10 +402,8 @@ static bool other_done(struct uring *u, const struct io_uring_cqe *q, struct eve
     case OTHER_WAKE_FD:
         u->wake_fd_armed = false;
         backend_wake_read(&u->base);
-        /* fall through */
-    case OTHER_WAKE:
-        *ev = (struct event){.kind = EV_WAKE};
-        return true;
+        __attribute__((fallthrough));
+    case OTHER_WAKE: *ev = (struct event){.kind = EV_WAKE}; return true;
     }
     return false;
 }
@@ -418,7 +421,7 @@ static bool uring_next(struct proactor *p, struct event *ev) {
         case OP_DIRECT: is_event = direct_received(u, s, q->res, ev); break;
         case OP_SEND: is_event = sent(u, s, q->res, ev); break;
         case OP_CANCEL: cancelled(u, s, q->res); break;
-        case OP_WAKE_SENT: backend_wake_write((struct proactor *)(uintptr_t)address); break;     /* said only if it failed */
+        case OP_WAKE_SENT: backend_wake_write((struct proactor *)(uintptr_t)address); break; /* said only if it failed */
         case OP_OTHER: is_event = other_done(u, q, ev); break;
         }
         if (is_event) return true;
@@ -460,7 +463,8 @@ static void uring_give_buffer(struct proactor *p, uint32_t buffer) {
 }
 
 static int uring_listen(struct proactor *p, struct listener *l) {
-    (void)p; (void)l;       /* the next wait arms it */
+    (void)p;
+    (void)l; /* the next wait arms it */
     return 0;
 }
 
@@ -475,7 +479,7 @@ static void uring_unlisten(struct proactor *p, struct listener *l) {
 }
 
 static int uring_watch(struct proactor *p, struct watcher *w) {
-    (void)p;                /* the next wait arms it */
+    (void)p; /* the next wait arms it */
     return fcntl(w->fd, F_GETFD) < 0 ? -errno : 0;
 }
 
@@ -489,6 +493,15 @@ static bool uring_wake(struct proactor *self, struct proactor *other) {
 }
 
 static const struct backend_ops uring_ops = {
-    .close = uring_close, .add = uring_add, .remove = uring_remove, .send = uring_send, .wait = uring_wait, .next = uring_next,
-    .give_buffer = uring_give_buffer, .listen = uring_listen, .unlisten = uring_unlisten, .watch = uring_watch, .wake = uring_wake,
+    .close = uring_close,
+    .add = uring_add,
+    .remove = uring_remove,
+    .send = uring_send,
+    .wait = uring_wait,
+    .next = uring_next,
+    .give_buffer = uring_give_buffer,
+    .listen = uring_listen,
+    .unlisten = uring_unlisten,
+    .watch = uring_watch,
+    .wake = uring_wake,
 };
