@@ -26,8 +26,9 @@ struct shard_stats {
     uint64_t hits, misses;              /* keyspace_hits, keyspace_misses */
     uint64_t expired_lazy, expired_active;
     uint64_t dirty;                     /* changes of keys since the start */
-    uint64_t hops, batches, groups;
-    uint64_t longest_batch_ns, longest_expire_ns;
+    uint64_t hops, batches, groups;     /* groups: of hops that were prefetched together */
+    uint64_t prefetched, ahead;         /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */
+    uint64_t longest_batch_ns, longest_expire_ns;   /* CPU time */
 };
 
 struct shard_options {
@@ -49,26 +50,29 @@ struct shard {
     bool active_expire;                 /* DEBUG SET-ACTIVE-EXPIRE */
     bool out_of_memory;                 /* the last hop was refused memory */
     struct wheel wheel;
-    uint64_t wheel_stale;               /* records of keys that are gone, about */
+    uint64_t wheel_stale;               /* records whose key went or became due earlier since they were last counted, about */
+    struct wheel_rebuild *rebuild;      /* of the wheel, if one is going on */
+    int64_t rebuild_at_ms;              /* when one must begin because records were lost; INT64_MAX: none were */
     struct shard_stats stats;
     uint64_t random[2];
-    struct shard_trash *trash;          /* tables that FLUSHDB took out, being freed in slices */
+    struct shard_trash *trash;          /* tables that shard_flush took out, being freed in slices */
 };
 
-/* NULL when memory is refused. */
+/* NULL when memory is refused. Prefetches in full and expires actively until told otherwise. */
 struct shard *shard_new(const struct shard_options *o);
+/* Frees everything, key by key (about 50 ns each): a process that ends need not call it. */
 void shard_drop(struct shard *s);
 
 /* xorshift128+ (Vigna 2014): not for secrets. */
 uint64_t shard_random(struct shard *s);
 
-/* Housekeeping: expiry that is due, tables that grow or are being freed. Works for about budget_ns (checked by cpu_ns every few
- * dozen keys). True: there is more to do right now. */
+/* Housekeeping: expiry that is due, tables that grow or are being freed. Works for about budget_ns, by cpu_ns (CPU time, looked at every few
+ * dozen keys; not at all if nothing is due). True: there is more to do right now. */
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void));
 /* ms of the Unix epoch at which shard_work has something to do: now_ms or less: at once; INT64_MAX: nothing. */
 int64_t shard_next_due(const struct shard *s);
 
-/* Takes out all keys of a database (number) at once; they are freed by shard_work. */
+/* Takes out all keys of a database (number) at once; they are freed by shard_work. Tells nobody: KEY_FLUSH is the command's to report. */
 void shard_flush(struct shard *s, uint32_t db);
 /* The numbers a and b change places. */
 void shard_swap(struct shard *s, uint32_t a, uint32_t b);

@@ -1,0 +1,187 @@
+/* In this file: firing records that are due; rebuilding the wheel. */
+#include "shard/expire.h"
+
+#include <assert.h>
+
+#include "shard/keyspace.h"
+#include "shard/memory.h"
+#include "shard/shard.h"
+
+/* Records looked up together, so that their cache misses overlap; the clock is read once for each such group. */
+#define GROUP 32u
+/* Buckets walked by a rebuild between two looks at the clock: about 5 keys each. */
+#define WALK_BUCKETS 8u
+#define DROP_CHUNKS 32u
+/* How many records may become stale before they are counted against the keys. */
+#define STALE_LOOK 1024u
+#define RETRY_MS 1000
+
+/* A rebuild of the wheel: s->wheel was begun anew, and gets a record of every key that the walk through the tables meets. The old wheel
+ * still fires meanwhile. */
+struct wheel_rebuild {
+    struct wheel old;
+    uint32_t db_id;     /* where the walk is; n_dbs: it is done, and the old wheel is being freed */
+    uint64_t cursor;
+};
+
+/* A record could not be armed for want of memory, so its key would stay: a rebuild will find it. */
+static void lost_record(struct shard *s) {
+    if (s->rebuild_at_ms == INT64_MAX) s->rebuild_at_ms = s->now_ms + RETRY_MS;
+}
+
+static void arm(struct shard *s, int64_t at_ms, uint64_t record) {
+    if (wheel_add(&s->wheel, at_ms, record)) lost_record(s);
+}
+
+/* --- firing --- */
+
+/* What a record leads to. More than one key only if 42 bits of their hashes agree. */
+struct found {
+    int64_t now_ms, next_ms;    /* next_ms: the earliest time among the keys that are not due yet */
+    table_slot *due;
+    unsigned n_due;
+};
+
+static void visit_found(void *arg, uint64_t hash_prefix, table_slot *slot) {
+    struct found *f = arg;
+    const struct entry *e = table_entry(*slot);
+    if (entry_expired(e, f->now_ms)) {
+        f->due = slot;
+        f->n_due++;
+    } else if (entry_expiry(e) < f->next_ms) {
+        f->next_ms = entry_expiry(e);
+    }
+}
+
+static void delete_expired(struct shard *s, struct db *db, table_slot *slot) {
+    struct entry *e = table_entry(*slot);
+    struct key k = {.db = db, .hash = db->keys.hash(db->keys.hash_arg, e), .name = entry_key(e), .size = entry_key_size(e), .slot = slot, .entry = e};
+    key_delete(s, &k, KEY_EXPIRED);
+    s->stats.expired_active++;
+}
+
+/* Each of the keys that share a record's bits has a record of its own, at its time or earlier; as each is armed again for the earliest time
+ * among them, this stays so. */
+static void fire(struct shard *s, struct db *db, uint64_t record) {
+    struct found f;
+    do {
+        f = (struct found){.now_ms = s->now_ms, .next_ms = INT64_MAX};
+        table_match(&db->keys, wheel_hash(record), visit_found, &f);
+        if (f.due) delete_expired(s, db, f.due);
+    } while (f.n_due > 1);
+    if (!f.n_due && f.next_ms != INT64_MAX) arm(s, f.next_ms, record);
+}
+
+static void fire_group(struct shard *s, const uint64_t *records, size_t n) {
+    struct db *dbs[GROUP];
+    for (size_t i = 0; i < n; i++) {
+        assert(wheel_db(records[i]) < s->n_dbs);
+        dbs[i] = s->by_id[wheel_db(records[i])];
+        table_prefetch_directory(&dbs[i]->keys, wheel_hash(records[i]));
+    }
+    for (size_t i = 0; i < n; i++) table_prefetch_buckets(&dbs[i]->keys, wheel_hash(records[i]), true, true);
+    for (size_t i = 0; i < n; i++) table_prefetch_entry(&dbs[i]->keys, wheel_hash(records[i]));
+    for (size_t i = 0; i < n; i++) fire(s, dbs[i], records[i]);
+}
+
+/* True: there is more. */
+static bool fire_due(struct shard *s, struct wheel *w, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+    uint64_t records[GROUP];
+    for (;;) {
+        size_t n = wheel_take_due(w, s->now_ms, records, GROUP);
+        if (n) fire_group(s, records, n);
+        if (n < GROUP && wheel_next_due(w) > s->now_ms) return false;
+        if (cpu_ns() >= until_ns) return true;
+    }
+}
+
+/* --- rebuilding --- */
+
+static void begin_rebuild(struct shard *s) {
+    struct wheel_rebuild *r = memory_alloc(s->memory, sizeof *r);
+    s->rebuild_at_ms = r ? INT64_MAX : s->now_ms + RETRY_MS;
+    if (!r) return;
+    *r = (struct wheel_rebuild){.old = s->wheel};
+    wheel_init(&s->wheel, s->memory, s->now_ms);
+    s->rebuild = r;
+}
+
+/* Counts the records against the keys. Walking the tables costs less than 10 keys for each record that it removes. */
+static bool too_many_records(struct shard *s) {
+    uint64_t expiring = 0, keys = 0;
+    s->wheel_stale = 0;
+    for (uint32_t i = 0; i < s->n_dbs; i++) {
+        expiring += s->dbs[i]->expiring;
+        keys += s->dbs[i]->keys.count;
+    }
+    return s->wheel.records > 2 * expiring + keys / 8 + STALE_LOOK;
+}
+
+struct walk { struct shard *s; struct db *db; };
+
+static void visit_walk(void *arg, uint64_t hash_prefix, table_slot *slot) {
+    struct walk *w = arg;
+    const struct entry *e = table_entry(*slot);
+    const struct table *t = &w->db->keys;
+    if (entry_expires(e)) arm(w->s, entry_expiry(e), wheel_record(t->hash(t->hash_arg, e), w->db->id));
+}
+
+/* The next few buckets. Prefetching by cursor + 1 and + 2 is right but at the end of a segment. */
+static void walk_some(struct shard *s, struct wheel_rebuild *r) {
+    struct walk w = {s, s->by_id[r->db_id]};
+    const struct table *t = &w.db->keys;
+    for (unsigned i = 0; i < WALK_BUCKETS; i++) {
+        table_prefetch_scan(t, r->cursor + 2, false);
+        table_prefetch_scan(t, r->cursor + 1, true);
+        r->cursor = table_scan(t, r->cursor, visit_walk, &w);
+        if (!r->cursor) {
+            r->db_id++;
+            return;
+        }
+    }
+}
+
+/* True: there is more. */
+static bool work_on_rebuild(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+    struct wheel_rebuild *r = s->rebuild;
+    do {
+        if (r->db_id < s->n_dbs) {
+            walk_some(s, r);
+        } else if (!wheel_drop_some(&r->old, DROP_CHUNKS)) {
+            memory_free(s->memory, r, sizeof *r);
+            s->rebuild = NULL;
+            return false;
+        }
+    } while (cpu_ns() < until_ns);
+    return true;
+}
+
+/* --- */
+
+bool expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+    bool more = false;
+    uint64_t start_ns = cpu_ns(), middle_ns = start_ns < until_ns ? start_ns + (until_ns - start_ns) / 2 : until_ns;
+    if (!s->rebuild && (s->rebuild_at_ms <= s->now_ms || (s->wheel_stale >= STALE_LOOK && too_many_records(s)))) begin_rebuild(s);
+    if (s->rebuild) {
+        if (s->active_expire) more |= fire_due(s, &s->rebuild->old, middle_ns, cpu_ns);
+        more |= work_on_rebuild(s, middle_ns, cpu_ns);
+    }
+    if (s->active_expire) more |= fire_due(s, &s->wheel, until_ns, cpu_ns);
+    uint64_t took_ns = cpu_ns() - start_ns;
+    if (took_ns > s->stats.longest_expire_ns) s->stats.longest_expire_ns = took_ns;
+    return more;
+}
+
+int64_t expire_next_due(const struct shard *s) {
+    if (s->rebuild || s->wheel_stale >= STALE_LOOK) return INT64_MIN;
+    int64_t due = s->active_expire ? wheel_next_due(&s->wheel) : INT64_MAX;
+    return due < s->rebuild_at_ms ? due : s->rebuild_at_ms;
+}
+
+void expire_drop(struct shard *s) {
+    wheel_drop(&s->wheel);
+    if (!s->rebuild) return;
+    wheel_drop(&s->rebuild->old);
+    memory_free(s->memory, s->rebuild, sizeof *s->rebuild);
+    s->rebuild = NULL;
+}

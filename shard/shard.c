@@ -1,0 +1,178 @@
+/* In this file: a shard's beginning and end; its housekeeping; flushing and swapping databases. */
+#include "shard/shard.h"
+
+#include <assert.h>
+
+#include "shard/expire.h"
+
+/* What table_work does between two looks at the clock: about a microsecond a unit. */
+#define TABLE_WORK_UNITS 16u
+/* Entries between prefetch and freeing. */
+#define FREE_AHEAD 16u
+
+struct shard_trash {
+    struct shard_trash *next;
+    struct table keys;
+};
+
+static uint64_t hash_entry(const void *secret, const struct entry *e) { return hash_key(secret, entry_key(e), entry_key_size(e)); }
+
+/* splitmix64 (Steele, Lea, Flood 2014): turns any seed into states that are not zero. */
+static uint64_t split_mix(uint64_t *seed) {
+    uint64_t z = (*seed += 0x9e3779b97f4a7c15ull);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+
+uint64_t shard_random(struct shard *s) {
+    uint64_t a = s->random[0], b = s->random[1];
+    s->random[0] = b;
+    a ^= a << 23;
+    s->random[1] = a ^ b ^ a >> 17 ^ b >> 26;
+    return s->random[1] + b;
+}
+
+/* --- beginning and end --- */
+
+struct shard *shard_new(const struct shard_options *o) {
+    struct memory *m = memory_new(o->huge_pages);
+    if (!m) return NULL;
+    struct shard *s = memory_alloc(m, sizeof *s);
+    struct db **order = memory_alloc(m, 2 * o->databases * sizeof *order);
+    struct db *dbs = memory_alloc(m, o->databases * sizeof *dbs);
+    if (!s || !order || !dbs) {
+        if (s) memory_free(m, s, sizeof *s);
+        if (order) memory_free(m, order, 2 * o->databases * sizeof *order);
+        if (dbs) memory_free(m, dbs, o->databases * sizeof *dbs);
+        memory_drop(m);
+        return NULL;
+    }
+    *s = (struct shard){.memory = m, .secret = o->secret, .now_ms = o->now_ms, .dbs = order, .by_id = order + o->databases,
+        .n_dbs = o->databases, .id = o->id, .shards = o->shards, .prefetch = PREFETCH_FULL, .active_expire = true, .rebuild_at_ms = INT64_MAX};
+    for (uint32_t i = 0; i < o->databases; i++) {
+        dbs[i] = (struct db){.id = i};
+        table_init(&dbs[i].keys, m, hash_entry, o->secret);
+        s->dbs[i] = s->by_id[i] = &dbs[i];
+    }
+    wheel_init(&s->wheel, m, o->now_ms);
+    uint64_t seed = o->seed;
+    s->random[0] = split_mix(&seed);
+    s->random[1] = split_mix(&seed);
+    return s;
+}
+
+/* --- freeing tables --- */
+
+/* Entries on their way out: each waits for FREE_AHEAD others, so that its line has come from memory. */
+struct freeing {
+    struct memory *memory;
+    struct entry *waiting[FREE_AHEAD];
+    unsigned at;
+};
+
+static void visit_free(void *arg, uint64_t hash_prefix, table_slot *slot) {
+    struct freeing *f = arg;
+    struct entry **place = &f->waiting[f->at++ % FREE_AHEAD];
+    if (*place) entry_drop(f->memory, *place);
+    *place = table_entry(*slot);
+    __builtin_prefetch(*place, 1);
+}
+
+/* Frees one segment of a table with its entries. True: there is more. */
+static bool free_some(struct memory *m, struct table *t) {
+    struct freeing f = {.memory = m};
+    bool more = table_dismantle(t, visit_free, &f);
+    for (unsigned i = 0; i < FREE_AHEAD; i++)
+        if (f.waiting[i]) entry_drop(m, f.waiting[i]);
+    return more;
+}
+
+static void free_trash(struct shard *s) {
+    struct shard_trash *trash = s->trash;
+    s->trash = trash->next;
+    memory_free(s->memory, trash, sizeof *trash);
+}
+
+void shard_drop(struct shard *s) {
+    struct memory *m = s->memory;
+    struct db *dbs = s->by_id[0], **order = s->dbs;
+    uint32_t n = s->n_dbs;
+    for (uint32_t i = 0; i < n; i++)
+        while (free_some(m, &dbs[i].keys)) {}
+    while (s->trash) {
+        while (free_some(m, &s->trash->keys)) {}
+        free_trash(s);
+    }
+    expire_drop(s);
+    memory_free(m, dbs, n * sizeof *dbs);
+    memory_free(m, order, 2 * n * sizeof *order);
+    memory_free(m, s, sizeof *s);
+    memory_drop(m);
+}
+
+/* --- housekeeping --- */
+
+static bool tables_have_work(const struct shard *s) {
+    for (uint32_t i = 0; i < s->n_dbs; i++)
+        if (s->dbs[i]->keys.grow_due) return true;
+    return false;
+}
+
+/* True: there is more. */
+static bool work_on_tables(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+    for (uint32_t i = 0; i < s->n_dbs; i++) {
+        struct table *t = &s->dbs[i]->keys;
+        while (t->grow_due && table_work(t, TABLE_WORK_UNITS))
+            if (cpu_ns() >= until_ns) return true;
+    }
+    return false;
+}
+
+/* True: there is more. */
+static bool work_on_trash(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+    while (s->trash) {
+        if (!free_some(s->memory, &s->trash->keys)) free_trash(s);
+        if (cpu_ns() >= until_ns) break;
+    }
+    return s->trash;
+}
+
+/* A table that grows comes first: inserts chain until it is done. Then expiry, which leaves half of the time to the trash. */
+bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void)) {
+    s->now_ms = now_ms;
+    if (shard_next_due(s) > now_ms) return false;
+    uint64_t start_ns = cpu_ns(), until_ns = start_ns + budget_ns;
+    bool more = tables_have_work(s) && work_on_tables(s, start_ns + budget_ns / 2, cpu_ns);
+    if (expire_next_due(s) <= now_ms) more |= expire_work(s, s->trash ? until_ns - budget_ns / 4 : until_ns, cpu_ns);
+    if (s->trash) more |= work_on_trash(s, until_ns, cpu_ns);
+    return more;
+}
+
+int64_t shard_next_due(const struct shard *s) { return s->trash || tables_have_work(s) ? INT64_MIN : expire_next_due(s); }
+
+/* --- databases --- */
+
+void shard_flush(struct shard *s, uint32_t number) {
+    struct db *db = s->dbs[number];
+    struct table keys = db->keys;
+    if (!keys.count) return;
+    table_init(&db->keys, s->memory, keys.hash, keys.hash_arg);
+    db->keys.may_grow = keys.may_grow;
+    db->keys.may_grow_arg = keys.may_grow_arg;
+    s->wheel_stale += db->expiring;
+    db->expiring = 0;
+    struct shard_trash *trash = memory_alloc(s->memory, sizeof *trash);
+    if (!trash) { /* right, but all at once */
+        while (free_some(s->memory, &keys)) {}
+        return;
+    }
+    *trash = (struct shard_trash){.next = s->trash, .keys = keys};
+    s->trash = trash;
+}
+
+void shard_swap(struct shard *s, uint32_t a, uint32_t b) {
+    struct db *was_a = s->dbs[a];
+    s->dbs[a] = s->dbs[b];
+    s->dbs[b] = was_a;
+}
