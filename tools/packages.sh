@@ -8,7 +8,7 @@ packages_unit=(libcmocka-dev)
 # redis-tools holds the binary of redis-server too (under its other name, redis-check-rdb), but starts no service.
 packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools)
 packages_oracle=("${packages_integration[@]}" python3-hypothesis)
-packages_fuzz=(clang)
+packages_clang=(clang llvm)
 packages_lint=(clang-format shellcheck)
 packages_cross=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 

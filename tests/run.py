@@ -1,0 +1,300 @@
+"""Runs the parts of tools/test one after another, counts test cases, and ends with "N passed, N failed".
+
+Every case of a cmocka program, every pytest test, every fuzz target and every check of lint counts as one. What fails shows its output;
+what passes is one line.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOAK = os.environ.get('DARTER_SOAK') == '1'
+CPUS = len(os.sched_getaffinity(0))
+PYTHON = '/usr/bin/python3'
+FUZZ_SECONDS = int(os.environ.get('DARTER_FUZZ_SECONDS', '7200' if SOAK else '60'))
+
+# The sanitizers want memory laid out where they expect it; newer kernels spread it wider than their older releases can stand.
+STILL = ['setarch', '-R'] if shutil.which('setarch') and subprocess.run(['setarch', '-R', 'true'], capture_output=True).returncode == 0 else []
+
+passed = failed = 0
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def record(name, good, bad, seconds, output=''):
+    """Counts a suite and says how it went."""
+    global passed, failed
+    passed += good
+    failed += bad
+    if bad and output:
+        say(output.rstrip())
+    say('%-28s %5d passed, %d failed   %4.0f s' % (name, good, bad, seconds))
+
+
+def run(command, env=None, timeout=None, **options):
+    """(status, output) of a command; 124 if it took too long."""
+    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE='1', **(env or {}))
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
+                                   **{'cwd': ROOT, **options})
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            status = 124
+        log.seek(0)
+        output = log.read().decode('utf-8', 'replace')
+    return status, output + ('\nended: it took longer than %d s\n' % timeout if status == 124 else '')
+
+
+def build(directory, *options, cc=None):
+    """Builds; True if that went well. A build that fails counts as one failure."""
+    start = time.monotonic()
+    status, output = run(['tools/build', directory, *options], env={'CC': cc} if cc else None)
+    if status:
+        record('build ' + directory, 0, 1, time.monotonic() - start, output)
+    return status == 0
+
+
+# The builds. Each is configured in one way wherever it is used.
+
+def build_plain():
+    return build('build', '-Dwerror=true', '-Dtests=true')
+
+
+def build_asan():
+    return build('build-asan', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true', cc='clang')
+
+
+def build_tsan():
+    return build('build-tsan', '-Db_sanitize=thread', '-Db_lundef=false', '-Doptimization=2', '-Dwerror=true', cc='clang')
+
+
+def build_fuzz():
+    return build('build-fuzz', '-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true', cc='clang')
+
+
+SUPPRESSIONS = os.path.join(ROOT, 'tests', 'sanitize')
+ADDRESS_ENV = {
+    'ASAN_OPTIONS': 'detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1:exitcode=99',
+    'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
+    'DARTER_TEST_LIGHT': '1', 'DARTER_TEST_SLOW': '4',
+}
+THREAD_ENV = {
+    'TSAN_OPTIONS': 'second_deadlock_stack=1:history_size=4:exitcode=99:suppressions=' + os.path.join(SUPPRESSIONS, 'thread.supp'),
+    'DARTER_TEST_LIGHT': '1', 'DARTER_TEST_SLOW': '8',
+}
+
+
+def pytest_suite(name, paths, env=None, workers=1, select=None, timeout=3000, prefix=()):
+    start = time.monotonic()
+    with tempfile.NamedTemporaryFile(suffix='.xml') as report:
+        command = [*prefix, PYTHON, '-B', '-m', 'pytest', '-q', '--tb=short', '-c', 'tests/pytest.ini', '--junitxml', report.name, '-o', 'junit_logging=no', *paths]
+        if workers > 1:
+            command += ['-n', str(workers), '--dist', 'load']
+        if select:
+            command += ['-m', select]
+        status, output = run(command, env, timeout)
+        try:
+            suite = ElementTree.parse(report.name).getroot().find('testsuite')
+            total, bad, errors, skipped = (int(suite.get(k)) for k in ('tests', 'failures', 'errors', 'skipped'))
+        except (ElementTree.ParseError, AttributeError, TypeError):
+            total, bad, errors, skipped = 0, 0, 1, 0
+    if status == 5:     # nothing was selected
+        return
+    bad += errors
+    if status and not bad:
+        bad = 1
+    record(name, max(total - bad - skipped, 0), bad, time.monotonic() - start, output)
+
+
+def meson_suite(name, directory, env=None, prefix=(), slow=1):
+    """The cmocka programs of a build directory, counted by test case."""
+    start = time.monotonic()
+    status, output = run([*prefix, 'meson', 'test', '-C', directory, '--no-rebuild', '--timeout-multiplier', str(slow), '--num-processes', str(CPUS)], env, 3000)
+    good = bad = 0
+    told = []
+    try:
+        with open(os.path.join(ROOT, directory, 'meson-logs', 'testlog.json')) as f:
+            for line in f:
+                one = json.loads(line)
+                text = (one.get('stdout') or '') + (one.get('stderr') or '')
+                fine = len(re.findall(r'^\[       OK \]', text, re.M))
+                wrong = len(set(re.findall(r'^\[  FAILED  \] (\S+)$', text, re.M)))
+                if one['result'] != 'OK' and not wrong:
+                    wrong = 1       # it crashed, took too long, or a sanitizer ended it
+                good, bad = good + fine, bad + wrong
+                if wrong:
+                    told.append('--- %s: %s (status %s)\n%s' % (one['name'], one['result'], one.get('returncode'), text[-20000:]))
+    except OSError:
+        bad, told = 1, [output]
+    if status and not bad:
+        bad, told = 1, [output]
+    record(name, good, bad, time.monotonic() - start, '\n'.join(told))
+
+
+# The parts
+
+def lint():
+    """Every check is one test."""
+    start = time.monotonic()
+    status, output = run(['git', 'ls-files', '--cached', '--others', '--exclude-standard'])
+    files = [f for f in output.split('\n') if f and os.path.isfile(os.path.join(ROOT, f))]
+    c_files = [f for f in files if f.endswith(('.c', '.h'))]
+    shell_files = [f for f in files if f == '.ci/run' or f.endswith('.sh') or
+                   f.startswith('tools/') and first_line(f).startswith('#!') and first_line(f).endswith(('bash', '/sh'))]
+    ill_laid = sorted(set(re.findall(r'^(\S+?):\d+:\d+: error', run(['clang-format', '--dry-run', '-Werror', *c_files])[1], re.M))) if c_files else []
+    results = [
+        ('layout', len(ill_laid), 'tools/format would change: ' + ' '.join(ill_laid)),
+        ('includes', *wrong_includes(c_files)),
+        ('shell', *run(['shellcheck', '-x', *shell_files])),
+        ('python', *run([PYTHON, '-B', '-c', 'import ast, sys\nfor f in sys.argv[1:]: ast.parse(open(f).read(), f)', *[f for f in files if f.endswith('.py')]])),
+    ]
+    bad = [(name, text) for name, status, text in results if status]
+    record('lint', len(results) - len(bad), len(bad), time.monotonic() - start, '\n'.join('--- %s\n%s' % (n, t[-6000:]) for n, t in bad))
+    for f in c_files:
+        with open(os.path.join(ROOT, f)) as text:
+            lines = sum(1 for _ in text)
+        if lines > 900 and not f.startswith('tests/'):
+            say('note: %s has %d lines; which second subject lives in it?' % (f, lines))
+    start = time.monotonic()
+    for directory, cc in (('build', None), ('build-clang', 'clang')):
+        if build(directory, '-Dwerror=true', '-Dtests=true', cc=cc):
+            record('warnings, %s' % (cc or 'the default compiler'), 1, 0, time.monotonic() - start)
+        start = time.monotonic()
+
+
+def first_line(f):
+    with open(os.path.join(ROOT, f), errors='replace') as text:
+        return text.readline().rstrip()
+
+
+# Who may include whom: io/ and shard/ know only themselves, server/ both.
+MAY_INCLUDE = {'io': {'io'}, 'shard': {'shard'}, 'server': {'io', 'shard', 'server'}}
+
+
+def wrong_includes(c_files):
+    wrong = []
+    for f in c_files:
+        folder = f.split('/')[0]
+        if folder not in MAY_INCLUDE:
+            continue
+        with open(os.path.join(ROOT, f), errors='replace') as text:
+            for number, line in enumerate(text, 1):
+                found = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+                if not found:
+                    continue
+                if '/' not in found[1]:
+                    wrong.append('%s:%d: include "%s/%s", with its folder' % (f, number, folder, found[1]))
+                elif found[1].split('/')[0] not in MAY_INCLUDE[folder]:
+                    wrong.append('%s:%d: %s/ must not include "%s"' % (f, number, folder, found[1]))
+    return len(wrong), '\n'.join(wrong)
+
+
+def unit():
+    if build_plain():
+        meson_suite('unit', 'build')
+
+
+def integration():
+    if build_plain():
+        run_integration('integration')
+
+
+def run_integration(name, env=None, prefix=()):
+    # Tests that measure time or fill the machine run by themselves.
+    pytest_suite(name, ['tests/integration'], env, workers=min(CPUS, 4), select='not alone', prefix=prefix)
+    pytest_suite(name + ', alone', ['tests/integration'], env, select='alone', prefix=prefix)
+
+
+def oracle():
+    if build_plain():
+        pytest_suite('oracle', ['tests/oracle'], env={'DARTER_ORACLE_COMMANDS': '1000000'} if SOAK and 'DARTER_ORACLE_COMMANDS' not in os.environ else None,
+                     timeout=20000 if SOAK else 1800)
+
+
+def sanitize():
+    if build_asan():
+        env = dict(ADDRESS_ENV, DARTER=os.path.join(ROOT, 'build-asan', 'darter'))
+        meson_suite('unit, address', 'build-asan', env, STILL, slow=5)
+        run_integration('integration, address', narrowed(env, '2'), STILL)
+        pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), prefix=STILL)
+    if build_tsan():
+        env = dict(THREAD_ENV, DARTER=os.path.join(ROOT, 'build-tsan', 'darter'))
+        meson_suite('unit, thread', 'build-tsan', env, STILL, slow=10)
+        run_integration('integration, thread', narrowed(env, '2,4'), STILL)
+
+
+def narrowed(env, threads):
+    return env if 'DARTER_TEST_THREADS' in os.environ else dict(env, DARTER_TEST_THREADS=threads)
+
+
+def fuzz():
+    if not build_fuzz():
+        return
+    directory = os.path.join(ROOT, 'build-fuzz', 'tests', 'fuzz')
+    targets = sorted(f for f in os.listdir(directory) if f.startswith('fuzz_') and os.access(os.path.join(directory, f), os.X_OK)
+                     and os.path.isfile(os.path.join(directory, f))) if os.path.isdir(directory) else []
+
+    def one(target):
+        start = time.monotonic()
+        work = os.path.join(directory, 'found', target)
+        os.makedirs(work, exist_ok=True)
+        corpus = os.path.join(ROOT, 'tests', 'fuzz', 'corpus', target[len('fuzz_'):])
+        dictionary = os.path.join(ROOT, 'tests', 'fuzz', target[len('fuzz_'):] + '.dict')
+        command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=20', '-rss_limit_mb=3000', '-print_final_stats=1',
+                   '-artifact_prefix=' + work + '/', work + '-corpus']
+        os.makedirs(work + '-corpus', exist_ok=True)
+        if os.path.isfile(dictionary):
+            command.append('-dict=' + dictionary)
+        if os.path.isdir(corpus):
+            command.append(corpus)
+        status, output = run(command, ADDRESS_ENV, FUZZ_SECONDS + 120)
+        return target, status, output[-20000:], time.monotonic() - start
+
+    with ThreadPoolExecutor(max(CPUS, 1)) as pool:
+        for target, status, output, seconds in pool.map(one, targets):
+            record(target, int(not status), int(bool(status)), seconds, output)
+    # Last, since a whole server uses more than one CPU.
+    env = dict(ADDRESS_ENV, DARTER=os.path.join(ROOT, 'build-fuzz', 'darter'), DARTER_FUZZ_SECONDS=str(FUZZ_SECONDS))
+    pytest_suite('fuzz, whole server', ['tests/fuzz'], env, timeout=FUZZ_SECONDS * 4 + 300, prefix=STILL)
+
+
+def cross():
+    if os.uname().machine != 'x86_64':
+        say('cross: left out, since this machine is no x86-64')
+        return
+    start = time.monotonic()
+    status, output = run(['tools/cross/sysroot'])
+    if status == 3:
+        say('cross: left out: ' + output.strip())
+        return
+    if status:
+        record('cross', 0, 1, time.monotonic() - start, output)
+        return
+    sysroot = os.path.join(ROOT, 'build-arm64-sysroot')
+    if build('build-arm64', '--cross-file', 'tools/cross/aarch64.ini', '--cross-file', os.path.join(sysroot, 'paths.ini'), '-Dwerror=true'):
+        meson_suite('unit, arm64', 'build-arm64', {'DARTER_TEST_LIGHT': '1'}, slow=10)
+
+
+def main():
+    start = time.monotonic()
+    for part in sys.argv[1:]:
+        {'lint': lint, 'unit': unit, 'integration': integration, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross}[part]()
+    say('%.1f minutes' % ((time.monotonic() - start) / 60))
+    say('%d passed, %d failed' % (passed, failed))
+    sys.exit(failed > 0 or passed == 0)
+
+
+main()
