@@ -22,6 +22,7 @@ enum plan {
     PLAN_SPREAD,        /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive */
     PLAN_FANOUT,        /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
     PLAN_ALL,           /* one piece on every shard (on_shard, HOP_PIECE), then merge */
+    PLAN_CURSOR,        /* one hop on the shard that the cursor in argv[1] names (cursor_shard): on_shard */
     PLAN_EXCLUSIVE,     /* all shards are held by the coordinator: on_spread */
 };
 
@@ -78,6 +79,10 @@ typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
 
 /* Merges the replies of n pieces (each a whole piece's bytes, in shard order) into r. */
 typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r);
+
+/* A key spec with begin index and find range, as nearly all have. */
+#define KEY_RANGE(first_, last_, step_, flags_) {.flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_)}
+#define KEY_RANGE_NOTED(first_, last_, step_, flags_, notes_) {.flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_), .notes = (notes_)}
 
 struct command {
     const char *name;               /* lower case; a subcommand's own name */
