@@ -1,0 +1,433 @@
+/* The allocator of a shard's small blocks and segments. The contract is in memory.h.
+ *
+ *   page (64 KiB):   | blocks: first run | header: one line | blocks: second run |
+ *
+ * The header does not stand at the page's start: with all headers 64 KiB apart, every one of them would fall into the same few sets
+ * of the caches, and each memory_free touches one. It stands at the line whose number is the page's number modulo 1024, so that the
+ * headers of neighbouring pages fill all sets evenly, and its address still costs two instructions (page_of). The blocks lie in the
+ * two runs around it. The first page of a region has the region's own header behind the page's.
+ *
+ * A page is in one of four states:
+ *
+ *   free       its bit in region->free_pages is set; any class may take it
+ *   current    classes[class].current: memory_alloc takes from here
+ *   listed     in classes[class].listed: has free blocks, will be current one day
+ *   full       in no list. It is listed again once 1/64 of its blocks are free, not at the first one: else under steady churn every
+ *              allocation would change the page for one single block.
+ *
+ * page->floor makes memory_free's test for all of this one comparison: used <= floor means that there is something to do (a current or
+ * listed page became empty: floor is 0; a full one has enough free blocks: floor is where that is).
+ */
+#include "shard/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifdef MEMORY_PLAIN
+#define large_alloc(size) aligned_alloc(64, ((size) + 63u) & ~(size_t)63u)
+#define large_free(block) free(block)
+#define large_size(size) (((size) + 63u) & ~(size_t)63u)
+#else
+#include <mimalloc.h>
+#define large_free(block) mi_free(block)
+#define large_size(size) mi_good_size(size)
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#endif
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+#define poison(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define unpoison(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define poison(p, n) ((void)(p), (void)(n))
+#define unpoison(p, n) ((void)(p), (void)(n))
+#endif
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define REGION_SIZE ((uintptr_t)2 << 20)
+#define PAGE_SIZE ((uintptr_t)64 << 10)
+#define REGION_PAGES 32u
+#define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
+#define LINE 64u
+
+struct page {
+    void *free;            /* blocks given back; each begins with a pointer to the next */
+    uintptr_t bump, limit; /* what was never handed out of the run that is being carved */
+    int32_t used, floor;
+    uint16_t size; /* of its blocks; 0: a free page */
+    bool second;   /* the second run is being carved */
+    struct page *next, *prev;
+};
+_Static_assert(sizeof(struct page) <= LINE, "a page's header is one line");
+
+struct region {
+    struct region *next, *prev; /* of all regions of its kind */
+    struct region *room_next, *room_prev;
+    uint32_t free_pages; /* bit i: page i is free */
+    uint32_t used;       /* segments handed out */
+    void *free;          /* segments given back */
+    uintptr_t bump;
+};
+_Static_assert(sizeof(struct region) <= LINE, "a region's header is one line");
+
+/* Regions of one kind: of pages, or of segments. room: those with a free page or segment. spare: an empty one. */
+struct regions {
+    struct region *all, *room, *spare;
+};
+
+struct memory {
+    struct {
+        struct page *current, *listed;
+    } classes[CLASSES];
+    size_t used, used_large, peak;
+    size_t pages, regions;
+    uint64_t fail_after;
+    size_t segment_size;
+    struct regions small, segments;
+    bool huge;
+};
+
+/* Current where a class has none. Nothing can be taken from it, so it is never written. */
+static const struct page no_page;
+
+static void *alloc_slow(struct memory *m, size_t size);
+static void page_event(struct memory *m, struct page *p);
+
+static inline struct page *header_of(uintptr_t page) { return (struct page *)(page | (page >> 10 & (PAGE_SIZE - LINE))); }
+static inline struct page *page_of(const void *block) { return header_of((uintptr_t)block & ~(PAGE_SIZE - 1)); }
+
+#ifndef MEMORY_PLAIN
+/* Mimalloc aligns blocks of more than a KiB to 64 by the way it cuts its pages; asking for it would cost up to 63 bytes each. */
+static void *large_alloc(size_t size) {
+    void *block = mi_malloc(size);
+    if (likely(!((uintptr_t)block & (LINE - 1)))) return block;
+    mi_free(block);
+    return mi_malloc_aligned(size, LINE);
+}
+#endif
+
+/* Local maxima of use lie just before something is given back, so only then the peak is looked at. */
+static inline void note_peak(struct memory *m) {
+    if (unlikely(m->used > m->peak)) m->peak = m->used;
+}
+
+/* A block of the page's, or NULL. Given back ones first: they are warmer, and what was never carved is not touched for nothing. */
+static inline void *take(struct memory *m, struct page *p, size_t size) {
+    void *block = p->free;
+    if (likely(block)) {
+        unpoison(block, size);
+        p->free = *(void **)block;
+    } else {
+        if (unlikely(p->bump + size > p->limit)) return NULL;
+        block = (void *)p->bump;
+        unpoison(block, size);
+        p->bump += size;
+    }
+    p->used++;
+    m->used += size;
+    return block;
+}
+
+void *memory_alloc(struct memory *m, size_t size) {
+    if (unlikely(size > MEMORY_SMALL_MAX)) return alloc_slow(m, size);
+    size_t class = (size + 7) / 8;
+    void *block = take(m, m->classes[class].current, class * 8);
+    return likely(block) ? block : alloc_slow(m, size);
+}
+
+void memory_free(struct memory *m, void *block, size_t size) {
+    if (unlikely(size > MEMORY_SMALL_MAX)) {
+        memory_charge(m, -(ptrdiff_t)large_size(size));
+        large_free(block);
+        return;
+    }
+    struct page *p = page_of(block);
+    note_peak(m);
+    m->used -= p->size;
+    *(void **)block = p->free;
+    p->free = block;
+    poison(block, p->size);
+    if (unlikely(--p->used <= p->floor)) page_event(m, p);
+}
+
+size_t memory_usable(size_t size) { return size <= MEMORY_SMALL_MAX ? (size + 7) & ~(size_t)7 : large_size(size); }
+
+/* ---- regions ---- */
+
+/* 2 MiB at a multiple of 2 MiB. The kernel maps downwards from the last mapping, so beside the last region the first try mostly fits. */
+static void *map_region(bool huge) {
+    char *p = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if ((uintptr_t)p & (REGION_SIZE - 1)) {
+        munmap(p, REGION_SIZE);
+        p = mmap(NULL, 2 * REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) return NULL;
+        size_t before = -(uintptr_t)p & (REGION_SIZE - 1);
+        if (before) munmap(p, before);
+        p += before;
+        munmap(p + REGION_SIZE, REGION_SIZE - before);
+    }
+    if (huge) madvise(p, REGION_SIZE, MADV_HUGEPAGE);
+    return p;
+}
+
+static void *region_start(const struct region *r) { return (void *)((uintptr_t)r & ~(REGION_SIZE - 1)); }
+
+static void unmap_region(struct region *r) {
+    unpoison(region_start(r), REGION_SIZE);
+    munmap(region_start(r), REGION_SIZE);
+}
+
+static void room_add(struct regions *of, struct region *r) {
+    r->room_prev = NULL;
+    r->room_next = of->room;
+    if (of->room) of->room->room_prev = r;
+    of->room = r;
+}
+
+static void room_remove(struct regions *of, struct region *r) {
+    if (r->room_prev) r->room_prev->room_next = r->room_next;
+    else of->room = r->room_next;
+    if (r->room_next) r->room_next->room_prev = r->room_prev;
+}
+
+/* A region with room: the spare one, or a new one. NULL: no memory. */
+static struct region *region_new(struct memory *m, struct regions *of) {
+    struct region *r = of->spare;
+    if (r) {
+        of->spare = NULL;
+        room_add(of, r);
+        return r;
+    }
+    char *start = map_region(m->huge); /* mapped memory is zero */
+    if (!start) return NULL;
+    bool pages = of == &m->small;
+    r = pages ? (struct region *)((char *)header_of((uintptr_t)start) + LINE) : (struct region *)start;
+    if (pages) r->free_pages = UINT32_MAX;
+    else r->bump = (uintptr_t)start + LINE;
+    r->next = of->all;
+    if (of->all) of->all->prev = r;
+    of->all = r;
+    room_add(of, r);
+    m->regions++;
+    return r;
+}
+
+/* Takes an empty region out of use: it becomes the spare one, or goes back to the system. */
+static void region_empty(struct memory *m, struct regions *of, struct region *r) {
+    room_remove(of, r);
+    if (!of->spare) {
+        of->spare = r;
+        return;
+    }
+    if (r->prev) r->prev->next = r->next;
+    else of->all = r->next;
+    if (r->next) r->next->prev = r->prev;
+    m->regions--;
+    unmap_region(r);
+}
+
+/* ---- pages ---- */
+
+static struct region *region_of(struct page *p) { return (struct region *)((char *)header_of((uintptr_t)p & ~(REGION_SIZE - 1)) + LINE); }
+
+static void list_add(struct memory *m, struct page *p) {
+    struct page **head = &m->classes[p->size / 8].listed;
+    p->prev = NULL;
+    p->next = *head;
+    if (*head) (*head)->prev = p;
+    *head = p;
+}
+
+static void list_remove(struct memory *m, struct page *p) {
+    if (p->prev) p->prev->next = p->next;
+    else m->classes[p->size / 8].listed = p->next;
+    if (p->next) p->next->prev = p->prev;
+}
+
+static uintptr_t page_start(const struct page *p) { return (uintptr_t)p & ~(PAGE_SIZE - 1); }
+
+/* Where the blocks behind the header begin. */
+static uintptr_t second_run(const struct page *p) {
+    bool holds_region = !(page_start(p) & (REGION_SIZE - 1));
+    return (uintptr_t)p + (holds_region ? 2 * LINE : LINE);
+}
+
+/* Whether the page has a block to hand out; goes on to its second run when the first is carved. */
+static bool page_has_room(struct page *p) {
+    if (p->free || p->bump + p->size <= p->limit) return true;
+    if (p->second) return false;
+    p->second = true;
+    p->bump = second_run(p);
+    p->limit = page_start(p) + PAGE_SIZE;
+    return p->bump + p->size <= p->limit;
+}
+
+/* In no list until memory_free has filled 1/64 of it. */
+static void set_full(struct page *p) { p->floor = p->used - (p->used >= 64 ? p->used / 64 : 1); }
+
+/* A free page for blocks of this size, in no list. NULL: no memory. */
+static struct page *page_new(struct memory *m, size_t size) {
+    struct region *r = m->small.room;
+    if (!r && !(r = region_new(m, &m->small))) return NULL;
+    unsigned i = (unsigned)__builtin_ctz(r->free_pages);
+    r->free_pages &= r->free_pages - 1;
+    if (!r->free_pages) room_remove(&m->small, r);
+    struct page *p = header_of((uintptr_t)region_start(r) + i * PAGE_SIZE);
+    *p = (struct page){.bump = page_start(p), .limit = (uintptr_t)p, .size = (uint16_t)size};
+    poison((void *)p->bump, p->limit - p->bump);
+    poison((void *)second_run(p), page_start(p) + PAGE_SIZE - second_run(p));
+    m->pages++;
+    return p;
+}
+
+static void page_free(struct memory *m, struct page *p) {
+    struct region *r = region_of(p);
+    if (!r->free_pages) room_add(&m->small, r);
+    r->free_pages |= 1u << ((page_start(p) - (uintptr_t)region_start(r)) / PAGE_SIZE);
+    m->pages--;
+    if (r->free_pages == UINT32_MAX) region_empty(m, &m->small, r);
+}
+
+/* What memory_free found: the page is empty, or it was full and has enough room again. */
+static void page_event(struct memory *m, struct page *p) {
+    if (p->floor) {
+        p->floor = 0;
+        list_add(m, p);
+        if (p->used) return;
+    }
+    if (m->classes[p->size / 8].current == p) m->classes[p->size / 8].current = (struct page *)&no_page;
+    else list_remove(m, p);
+    page_free(m, p);
+}
+
+/* While a failure is awaited no page stays current, so that every allocation comes by alloc_slow and is counted. */
+static void hold_current(struct memory *m, size_t class) {
+    struct page *p = m->classes[class].current;
+    if (p == &no_page) return;
+    m->classes[class].current = (struct page *)&no_page;
+    if (page_has_room(p)) list_add(m, p);
+    else set_full(p);
+}
+
+/* True once: this is the allocation that memory_fail_after meant. */
+static bool fails(struct memory *m) { return m->fail_after && !--m->fail_after; }
+
+/* Where memory_alloc goes when the current page has nothing, when the block is large, and for every block while a failure is awaited. */
+static void *alloc_slow(struct memory *m, size_t size) {
+    assert(size);
+    bool counting = m->fail_after;
+    if (fails(m)) return NULL;
+    if (size > MEMORY_SMALL_MAX) {
+        void *block = large_alloc(size);
+        if (block) memory_charge(m, (ptrdiff_t)large_size(size));
+        return block;
+    }
+    size_t class = (size + 7) / 8;
+    struct page *p = m->classes[class].current;
+    if (p != &no_page && !page_has_room(p)) {
+        set_full(p);
+        p = m->classes[class].current = (struct page *)&no_page;
+    }
+    if (p == &no_page) {
+        p = m->classes[class].listed;
+        if (p) list_remove(m, p);
+        else if (!(p = page_new(m, class * 8))) return NULL;
+        page_has_room(p);
+        m->classes[class].current = p;
+    }
+    void *block = take(m, p, class * 8);
+    if (counting) hold_current(m, class);
+    return block;
+}
+
+void memory_fail_after(struct memory *m, uint64_t nth) {
+    m->fail_after = nth;
+    for (size_t class = 1; class < CLASSES; class ++) hold_current(m, class);
+}
+
+/* ---- segments ---- */
+
+void *memory_alloc_segment(struct memory *m, size_t size) {
+    assert(size % LINE == 0 && (!m->segment_size || m->segment_size == size));
+    m->segment_size = size;
+    if (fails(m)) return NULL;
+    struct region *r = m->segments.room;
+    if (!r && !(r = region_new(m, &m->segments))) return NULL;
+    void *segment = r->free;
+    if (segment) {
+        unpoison(segment, size);
+        r->free = *(void **)segment;
+    } else {
+        segment = (void *)r->bump;
+        r->bump += size;
+    }
+    r->used++;
+    if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) room_remove(&m->segments, r);
+    m->used += size;
+    return segment;
+}
+
+void memory_free_segment(struct memory *m, void *segment, size_t size) {
+    struct region *r = (struct region *)((uintptr_t)segment & ~(REGION_SIZE - 1));
+    if (!r->free && r->bump + size > (uintptr_t)r + REGION_SIZE) room_add(&m->segments, r);
+    note_peak(m);
+    m->used -= size;
+    *(void **)segment = r->free;
+    r->free = segment;
+    poison(segment, size);
+    if (!--r->used) region_empty(m, &m->segments, r);
+}
+
+/* ---- the whole ---- */
+
+struct memory *memory_new(bool huge) {
+    struct memory *m = large_alloc(sizeof *m);
+    if (!m) return NULL;
+    *m = (struct memory){.huge = huge};
+    for (size_t class = 0; class < CLASSES; class ++) m->classes[class].current = (struct page *)&no_page;
+    return m;
+}
+
+static void regions_drop(struct regions *of) {
+    for (struct region *r = of->all, *next; r; r = next) {
+        next = r->next;
+        unmap_region(r);
+    }
+}
+
+void memory_drop(struct memory *m) {
+    if (!m) return;
+    regions_drop(&m->small);
+    regions_drop(&m->segments);
+    large_free(m);
+}
+
+void memory_charge(struct memory *m, ptrdiff_t bytes) {
+    note_peak(m);
+    m->used += (size_t)bytes;
+    m->used_large += (size_t)bytes;
+}
+
+size_t memory_used(const struct memory *m) { return m->used; }
+
+void memory_stats(const struct memory *m, struct memory_stats *out) {
+    *out = (struct memory_stats){
+        .used = m->used,
+        .used_large = m->used_large,
+        .reserved = m->regions * REGION_SIZE,
+        .pages = m->pages,
+        .regions = m->regions,
+        .peak = m->used > m->peak ? m->used : m->peak,
+    };
+}
