@@ -39,15 +39,25 @@ typedef bool table_may_grow(void *arg, size_t bytes);
 /* The hash of an entry's key (tests put adversarial ones here). */
 typedef uint64_t table_hash(const void *arg, const struct entry *e);
 
+/* A segment's address, and its depth in the low 6 bits. */
+typedef uintptr_t table_word;
+
+/* May be moved by copying it (no pointer leads into it). */
 struct table {
-    struct segment **directory;     /* 2^depth pointers */
+    table_word *directory; /* 2^depth words */
     struct memory *memory;
-    uint64_t count;                 /* entries */
+    uint64_t count; /* entries */
     uint32_t depth;
-    uint32_t grow_due;              /* a doubling is wanted or under way */
-    struct segment **doubled;       /* the next directory while it is being filled, */
-    uint64_t doubled_to;            /* old indices below this are copied */
-    uint64_t segments, splits, merges, chained, withheld;
+    uint32_t grow_due;                          /* a doubling is wanted or under way */
+    table_word *resized;                        /* the next directory while it is being filled, */
+    uint64_t resized_to;                        /* old indices below this are copied, */
+    uint32_t resized_depth;                     /* and its depth */
+    uint32_t sweep;                             /* what the sweep over all segments is for (table_grow.c); 0: none */
+    uint64_t swept, dismantled;                 /* how far sweep and table_dismantle are, in directory bits of hashes */
+    uint64_t merge_below;                       /* entries: below this another sweep may be worth its while */
+    uint64_t segments, chained;                 /* now there; chained: chain buckets */
+    uint32_t at_depth[HASH_DIRECTORY_BITS + 1]; /* segments by depth */
+    uint64_t splits, merges, withheld;          /* so far; withheld: growth that may_grow or memory refused */
     table_hash *hash;
     const void *hash_arg;
     table_may_grow *may_grow;
@@ -82,10 +92,15 @@ void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bo
 /* The entry that will most probably be compared. Returns it (to prefetch its second line, or its value), or NULL. */
 const struct entry *table_prefetch_entry(const struct table *t, uint64_t hash);
 
-/* Walks by home bucket. A cursor is a position in hash space: directory bits, then home bits, 42 bits in all, most significant
- * first; 0 begins. Calls visit for every entry whose home is the bucket at the cursor (wherever it lies) and returns the next cursor, 0
- * at the end. An entry that is there during the whole walk is visited at least once, whatever happens in between. visit must not change the table. */
+/* Gets a slot and what is known of its hash without reading the entry: directory bits down to the segment's depth, home, fingerprint (the
+ * rest is 0). It will do as the hash for table_remove. */
 typedef void table_visit(void *arg, uint64_t hash_prefix, table_slot *slot);
+
+/* Walks by home bucket. A cursor is a position in hash space: 6 home bits, then 36 directory bits, 42 in all, most significant first;
+ * 0 begins; any value below 2^42 is safe. Calls visit for every entry whose home is the bucket at the cursor (wherever it lies)
+ * and returns the next cursor, 0 at the end. An entry that is there during the whole walk is visited at least once, whatever happens
+ * in between; more than once only if its segment was merged meanwhile. visit must not change the table. Why home comes
+ * first: a position is then a fixed function of the hash, and the walk covers all positions in order (the proof is in table_scan.c). */
 uint64_t table_scan(const struct table *t, uint64_t cursor, table_visit *visit, void *arg);
 /* Prefetches what table_scan(cursor) will touch: the bucket lines, or (entries) the entries of that bucket. */
 void table_prefetch_scan(const struct table *t, uint64_t cursor, bool entries);
@@ -106,8 +121,9 @@ bool table_work(struct table *t, unsigned budget);
 bool table_dismantle(struct table *t, table_visit *visit, void *arg);
 
 struct table_stats {
-    uint64_t entries, segments, buckets, slots, directory_size, home, neighbour, stash, chain, chain_buckets, withheld, splits, merges, bytes;
-    uint64_t fill[16];              /* segments by sixteenths of their slots in use */
+    uint64_t entries, segments, buckets, slots, directory_size, home, neighbour, stash, chain, chain_buckets, withheld, splits, merges,
+        bytes;
+    uint64_t fill[16]; /* segments by sixteenths of their slots in use */
     uint32_t depth;
 };
 /* Walks all segments: for DEBUG HTSTATS and tests. */
