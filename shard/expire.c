@@ -11,6 +11,8 @@
 #define GROUP 32u
 /* Buckets walked by a rebuild between two looks at the clock: about 5 keys each. */
 #define WALK_BUCKETS 8u
+/* Segments between the prefetch of a bucket's entries and the visit: 4 times 5 entries. */
+#define WALK_AHEAD 4u
 #define DROP_CHUNKS 32u
 /* How many records may become stale before they are counted against the keys. */
 #define STALE_LOOK 1024u
@@ -126,13 +128,15 @@ static void visit_walk(void *arg, uint64_t hash_prefix, table_slot *slot) {
     if (entry_expires(e)) arm(w->s, entry_expiry(e), wheel_record(t->hash(t->hash_arg, e), w->db->id));
 }
 
-/* The next few buckets. Prefetching by cursor + 1 and + 2 is right but at the end of a segment. */
+/* The next few buckets. A walk goes from segment to segment, so the buckets to come are known but for segments that are less deep than
+ * the directory: those are prefetched more than once. */
 static void walk_some(struct shard *s, struct wheel_rebuild *r) {
     struct walk w = {s, s->by_id[r->db_id]};
     const struct table *t = &w.db->keys;
+    uint64_t step = (uint64_t)1 << (HASH_DIRECTORY_BITS - t->depth);
     for (unsigned i = 0; i < WALK_BUCKETS; i++) {
-        table_prefetch_scan(t, r->cursor + 2, false);
-        table_prefetch_scan(t, r->cursor + 1, true);
+        table_prefetch_scan(t, r->cursor + 2 * WALK_AHEAD * step, false);
+        table_prefetch_scan(t, r->cursor + WALK_AHEAD * step, true);
         r->cursor = table_scan(t, r->cursor, visit_walk, &w);
         if (!r->cursor) {
             r->db_id++;

@@ -55,6 +55,7 @@ struct shard {
     int64_t rebuild_at_ms;              /* when one must begin because records were lost; INT64_MAX: none were */
     struct shard_stats stats;
     uint64_t random[2];
+    int64_t tables_at_ms;               /* tables are not worked on before */
     struct shard_trash *trash;          /* tables that shard_flush took out, being freed in slices */
 };
 
@@ -67,7 +68,8 @@ void shard_drop(struct shard *s);
 uint64_t shard_random(struct shard *s);
 
 /* Housekeeping: expiry that is due, tables that grow or are being freed. Works for about budget_ns, by cpu_ns (CPU time, looked at every few
- * dozen keys; not at all if nothing is due). True: there is more to do right now. */
+ * dozen keys; not at all if nothing is due). True: there is more to do right now. Call it after every batch or tick (that costs about
+ * 50 ns if nothing is due), and when shard_next_due says so. */
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void));
 /* ms of the Unix epoch at which shard_work has something to do: now_ms or less: at once; INT64_MAX: nothing. */
 int64_t shard_next_due(const struct shard *s);
