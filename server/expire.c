@@ -106,9 +106,7 @@ static enum hop_result persist(struct shard *s, struct hop *h, struct reply *r) 
 /* The key's time, counted from from_ms, in seconds (rounded) or ms; -1: none; -2: no key. Not a use of the key: its access clock stays. */
 static enum hop_result reply_time(struct shard *s, struct hop *h, struct reply *r, enum time_unit unit, int64_t from_ms) {
     struct key k;
-    bool found = key_find_nth(s, h, 0, &k);
-    s->stats.hits += found;
-    s->stats.misses += !found;
+    bool found = key_peek_nth(s, h, 0, &k);
     if (!found || !entry_expires(k.entry)) {
         reply_int(r, found ? -1 : -2);
         return HOP_DONE;

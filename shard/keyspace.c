@@ -40,12 +40,15 @@ static inline void touch(const struct shard *s, const struct hop *h, struct entr
     if (e->access != now && !(h->flags & HOP_NO_TOUCH)) e->access = now;
 }
 
+static inline bool peek_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
+    bool found = look_up(s, s->dbs[h->db], hash, name->p, name->size, k);
+    s->stats.hits += found;
+    s->stats.misses += !found;
+    return found;
+}
+
 static inline bool read_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
-    if (!look_up(s, s->dbs[h->db], hash, name->p, name->size, k)) {
-        s->stats.misses++;
-        return false;
-    }
-    s->stats.hits++;
+    if (!peek_key(s, h, hash, name, k)) return false;
     touch(s, h, k->entry);
     return true;
 }
@@ -56,22 +59,21 @@ static inline bool write_key(struct shard *s, const struct hop *h, uint64_t hash
     return true;
 }
 
-bool key_read(struct shard *s, const struct hop *h, struct key *k) { return read_key(s, h, h->hash, &h->argv[h->key_first], k); }
-bool key_write(struct shard *s, const struct hop *h, struct key *k) { return write_key(s, h, h->hash, &h->argv[h->key_first], k); }
+bool key_read(struct shard *s, const struct hop *h, struct key *k) { return read_key(s, h, h->hash, hop_key(h, 0), k); }
+bool key_write(struct shard *s, const struct hop *h, struct key *k) { return write_key(s, h, h->hash, hop_key(h, 0), k); }
 
-bool key_read_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
-    return read_key(s, h, hop_hash(h, nth), hop_key(h, nth), k);
+bool key_read_nth(struct shard *s, const struct hop *h, uint32_t n, struct key *k) {
+    return read_key(s, h, hop_hash(h, n), hop_key(h, n), k);
 }
-bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
-    return write_key(s, h, hop_hash(h, nth), hop_key(h, nth), k);
+bool key_peek_nth(struct shard *s, const struct hop *h, uint32_t n, struct key *k) {
+    return peek_key(s, h, hop_hash(h, n), hop_key(h, n), k);
+}
+bool key_write_nth(struct shard *s, const struct hop *h, uint32_t n, struct key *k) {
+    return write_key(s, h, hop_hash(h, n), hop_key(h, n), k);
 }
 
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
     return look_up(s, db, hash, name, size, k);
-}
-bool key_find_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
-    const struct arg *name = hop_key(h, nth);
-    return look_up(s, s->dbs[h->db], hop_hash(h, nth), name->p, name->size, k);
 }
 
 table_slot *key_slot(struct key *k) {
@@ -408,8 +410,9 @@ static struct entry *take_out(struct shard *s, struct key *k, enum key_event eve
 }
 
 void key_delete(struct shard *s, struct key *k, enum key_event event) {
-    entry_drop(s->memory, take_out(s, k, event));
+    struct entry *e = take_out(s, k, event); /* k's name may lie in it, so it goes last */
     key_after_change(s, k, event);
+    entry_drop(s->memory, e);
 }
 
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to) {

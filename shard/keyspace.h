@@ -26,13 +26,19 @@ struct key {
 };
 
 /* Looks up the first key of the hop, or its nth if it has several. A key past its time is not there; it is deleted on the way (expired_lazy).
- * key_read counts a hit or a miss; both touch the access clock (unless HOP_NO_TOUCH). key_find and key_find_nth (TYPE, TTL, OBJECT) do neither. */
+ *
+ *   counts a hit or a miss   touches the access clock (unless HOP_NO_TOUCH)
+ *   key_read   yes           yes
+ *   key_peek   yes           no      TYPE, TTL, EXISTS, OBJECT
+ *   key_write  no            yes
+ *   key_find   no            no      any key, not only the hop's
+ */
 bool key_read(struct shard *s, const struct hop *h, struct key *k);
 bool key_write(struct shard *s, const struct hop *h, struct key *k);
-bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 bool key_read_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
+bool key_peek_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
-bool key_find_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
+bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 
 static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[h->key_first + nth * h->key_step]; }
 static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }

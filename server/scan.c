@@ -1,0 +1,221 @@
+/* Walks over the keys of a database: SCAN, KEYS, RANDOMKEY. */
+#include "server/scan.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "server/glob.h"
+#include "server/keys.h"
+
+/* What a call of SCAN or a slice of KEYS may do, in keys met or buckets walked: 1,500 take about 100 us. */
+#define WALK_COST_MAX 1500u
+/* A key's cost grows with the bytes that are matched and copied. */
+#define WALK_COST_BYTES 128u
+/* Segments between the prefetch of a bucket's entries and the visit. */
+#define WALK_AHEAD 4u
+/* Expired keys that RANDOMKEY draws, and deletes, before it gives up. */
+#define RANDOM_TRIES 1000u
+
+/* --- walking --- */
+
+struct walk {
+    const struct shard *s;
+    struct reply *r;
+    const char *pattern; /* NULL: every key */
+    uint32_t pattern_size;
+    int type;            /* enum entry_type; ANY_TYPE, NO_TYPE */
+    uint32_t met, found; /* keys met, and those replied */
+    uint64_t cost;
+};
+enum { ANY_TYPE = -1, NO_TYPE = -2 };
+
+static void set_pattern(struct walk *w, const struct arg *a) {
+    bool all = a->size == 1 && *a->p == '*';
+    w->pattern = all ? NULL : a->p;
+    w->pattern_size = a->size;
+}
+
+static void visit(void *arg, uint64_t hash_prefix, table_slot *slot) {
+    struct walk *w = arg;
+    const struct entry *e = table_entry(*slot);
+    const char *key = entry_key(e);
+    uint32_t size = entry_key_size(e);
+    w->met++;
+    w->cost += 1 + size / WALK_COST_BYTES;
+    if (entry_expired(e, w->s->now_ms)) return;
+    if (w->type != ANY_TYPE && (int)entry_type(e) != w->type) return;
+    if (w->pattern && !glob_match(w->pattern, w->pattern_size, key, size, false)) return;
+    reply_bulk(w->r, key, size);
+    w->found++;
+}
+
+/* Walks until at least count keys were met or enough was done; returns the cursor to go on with, 0 at the end. A walk goes from
+ * segment to segment, so the buckets to come are known but for segments that are less deep than the directory. */
+static uint64_t walk_on(struct walk *w, const struct table *t, uint64_t cursor, uint64_t count) {
+    uint64_t step = (uint64_t)1 << (HASH_DIRECTORY_BITS - t->depth);
+    if (!t->count) return 0;
+    do {
+        table_prefetch_scan(t, cursor + 2 * WALK_AHEAD * step, false);
+        table_prefetch_scan(t, cursor + WALK_AHEAD * step, true);
+        cursor = table_scan(t, cursor, visit, w);
+        w->cost++;
+    } while (cursor && w->met < count && w->cost < WALK_COST_MAX);
+    return cursor;
+}
+
+/* --- SCAN --- */
+
+#define CURSOR_MASK (((uint64_t)1 << TABLE_CURSOR_BITS) - 1)
+
+/* As lenient as strtoul, which Redis asks: an empty string is 0, a sign is taken. */
+static bool parse_cursor(const struct arg *a, uint64_t *out) {
+    char text[32], *end;
+    if (a->size >= sizeof text || (a->size && isspace((unsigned char)*a->p))) return false;
+    memcpy(text, a->p, a->size);
+    text[a->size] = 0;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *end == 0 && errno != ERANGE;
+}
+
+uint32_t cursor_shard(const struct arg *cursor, uint32_t shards) {
+    uint64_t v;
+    if (!parse_cursor(cursor, &v)) return 0;
+    v >>= TABLE_CURSOR_BITS;
+    return v < shards ? (uint32_t)v : 0;
+}
+
+static bool parse_scan(const struct hop *h, struct walk *w, uint64_t *cursor, int64_t *count, struct reply *r) {
+    if (!parse_cursor(&h->argv[1], cursor)) {
+        reply_error(r, "ERR invalid cursor");
+        return false;
+    }
+    *count = 10;
+    for (uint32_t i = 2; i < h->argc; i += 2) {
+        const struct arg *word = &h->argv[i], *v = word + 1;
+        bool has_value = i + 1 < h->argc;
+        if (has_value && arg_is(word, "count")) {
+            if (!arg_int64(v, count, r)) return false;
+            if (*count >= 1) continue;
+        } else if (has_value && arg_is(word, "match")) {
+            set_pattern(w, v);
+            continue;
+        } else if (has_value && arg_is(word, "type")) {
+            w->type = NO_TYPE;
+            for (int t = TYPE_STRING; t <= TYPE_STREAM; t++)
+                if (arg_is(v, type_name((enum entry_type)t))) w->type = t;
+            continue;
+        }
+        reply_syntax_error(r);
+        return false;
+    }
+    return true;
+}
+
+enum hop_result scan(struct shard *s, struct hop *h, struct reply *r) {
+    struct reply keys = {.resp = r->resp};
+    struct walk w = {.s = s, .r = &keys, .type = ANY_TYPE};
+    uint64_t cursor;
+    int64_t count;
+    if (!parse_scan(h, &w, &cursor, &count, r)) return HOP_DONE;
+    bool beyond = cursor >> TABLE_CURSOR_BITS != s->id;
+    uint64_t next = beyond ? 0 : walk_on(&w, &s->dbs[h->db]->keys, cursor & CURSOR_MASK, (uint64_t)count);
+    if (next) next |= (uint64_t)s->id << TABLE_CURSOR_BITS;
+    else if (!beyond && s->id + 1 < s->shards) next = (uint64_t)(s->id + 1) << TABLE_CURSOR_BITS;
+    reply_array(r, 2);
+    reply_bulk_int(r, (int64_t)next);
+    reply_array(r, w.found);
+    reply_take(r, &keys, 0, keys.size);
+    if (keys.failed) r->failed = true;
+    reply_drop(&keys);
+    return HOP_DONE;
+}
+
+/* --- KEYS --- */
+
+/* A piece's reply is a sequence of chunks, one a slice: this, and then the keys as bulks. */
+struct chunk {
+    uint64_t keys, bytes;
+};
+
+enum hop_result keys_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct walk w = {.s = s, .r = r, .type = ANY_TYPE};
+    struct chunk chunk = {0};
+    size_t start = r->size;
+    set_pattern(&w, &h->argv[1]);
+    reply_bytes(r, (const char *)&chunk, sizeof chunk);
+    h->state = walk_on(&w, &s->dbs[h->db]->keys, h->state, UINT64_MAX);
+    if (r->failed) return HOP_DONE;
+    chunk = (struct chunk){w.found, r->size - start - sizeof chunk};
+    memcpy(r->p + start, &chunk, sizeof chunk);
+    return h->state ? HOP_AGAIN : HOP_DONE;
+}
+
+void keys_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
+    struct chunk chunk;
+    uint64_t keys = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t at = 0; at < pieces[i]->size; at += sizeof chunk + chunk.bytes) {
+            memcpy(&chunk, pieces[i]->p + at, sizeof chunk);
+            keys += chunk.keys;
+        }
+    reply_array(r, keys);
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t at = 0; at < pieces[i]->size; at += sizeof chunk + chunk.bytes) {
+            memcpy(&chunk, pieces[i]->p + at, sizeof chunk);
+            reply_bytes(r, pieces[i]->p + at + sizeof chunk, chunk.bytes);
+        }
+}
+
+/* --- RANDOMKEY --- */
+
+/* A piece's reply: this, and the bytes of a key, if there is any. */
+struct draw {
+    uint64_t keys, random;
+};
+
+static uint64_t next_random(void *s) { return shard_random(s); }
+
+enum hop_result randomkey_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct db *db = s->dbs[h->db];
+    struct draw draw = {.random = shard_random(s)};
+    const struct entry *e = NULL;
+    for (unsigned i = 0; i < RANDOM_TRIES && !e; i++) {
+        table_slot *slot = table_random(&db->keys, next_random, s);
+        if (!slot) break;
+        e = table_entry(*slot);
+        struct key k;
+        if (entry_expired(e, s->now_ms)) {
+            key_find(s, db, db->keys.hash(db->keys.hash_arg, e), entry_key(e), entry_key_size(e), &k);
+            e = NULL;
+        }
+    }
+    if (e) draw.keys = db->keys.count;
+    reply_bytes(r, (const char *)&draw, sizeof draw);
+    if (e) reply_bytes(r, entry_key(e), entry_key_size(e));
+    return HOP_DONE;
+}
+
+/* A shard's key is taken with the weight of the shard's keys. */
+void randomkey_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
+    struct draw draw;
+    uint64_t keys = 0, random = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (pieces[i]->size < sizeof draw) continue;
+        memcpy(&draw, pieces[i]->p, sizeof draw);
+        keys += draw.keys;
+        random ^= draw.random;
+    }
+    uint64_t at = keys ? random % keys : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (pieces[i]->size < sizeof draw) continue;
+        memcpy(&draw, pieces[i]->p, sizeof draw);
+        if (at < draw.keys) {
+            reply_bulk(r, pieces[i]->p + sizeof draw, pieces[i]->size - sizeof draw);
+            return;
+        }
+        at -= draw.keys;
+    }
+    reply_null(r);
+}
