@@ -86,14 +86,13 @@ static void fire_group(struct shard *s, const uint64_t *records, size_t n) {
     for (size_t i = 0; i < n; i++) fire(s, dbs[i], records[i]);
 }
 
-/* True: there is more. */
-static bool fire_due(struct shard *s, struct wheel *w, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+static void fire_due(struct shard *s, struct wheel *w, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     uint64_t records[GROUP];
     for (;;) {
         size_t n = wheel_take_due(w, s->now_ms, records, GROUP);
         if (n) fire_group(s, records, n);
-        if (n < GROUP && wheel_next_due(w) > s->now_ms) return false;
-        if (cpu_ns() >= until_ns) return true;
+        if (n < GROUP && wheel_next_due(w) > s->now_ms) return;
+        if (cpu_ns() >= until_ns) return;
     }
 }
 
@@ -145,8 +144,7 @@ static void walk_some(struct shard *s, struct wheel_rebuild *r) {
     }
 }
 
-/* True: there is more. */
-static bool work_on_rebuild(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+static void work_on_rebuild(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     struct wheel_rebuild *r = s->rebuild;
     do {
         if (r->db_id < s->n_dbs) {
@@ -154,26 +152,24 @@ static bool work_on_rebuild(struct shard *s, uint64_t until_ns, uint64_t (*cpu_n
         } else if (!wheel_drop_some(&r->old, DROP_CHUNKS)) {
             memory_free(s->memory, r, sizeof *r);
             s->rebuild = NULL;
-            return false;
+            return;
         }
     } while (cpu_ns() < until_ns);
-    return true;
 }
 
 /* --- */
 
 bool expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
-    bool more = false;
     uint64_t start_ns = cpu_ns(), middle_ns = start_ns < until_ns ? start_ns + (until_ns - start_ns) / 2 : until_ns;
     if (!s->rebuild && (s->rebuild_at_ms <= s->now_ms || (s->wheel_stale >= STALE_LOOK && too_many_records(s)))) begin_rebuild(s);
     if (s->rebuild) {
-        if (s->active_expire) more |= fire_due(s, &s->rebuild->old, middle_ns, cpu_ns);
-        more |= work_on_rebuild(s, middle_ns, cpu_ns);
+        if (s->active_expire) fire_due(s, &s->rebuild->old, middle_ns, cpu_ns);
+        work_on_rebuild(s, middle_ns, cpu_ns);
     }
-    if (s->active_expire) more |= fire_due(s, &s->wheel, until_ns, cpu_ns);
+    if (s->active_expire) fire_due(s, &s->wheel, until_ns, cpu_ns);
     uint64_t took_ns = cpu_ns() - start_ns;
     if (took_ns > s->stats.longest_expire_ns) s->stats.longest_expire_ns = took_ns;
-    return more;
+    return expire_next_due(s) <= s->now_ms;
 }
 
 int64_t expire_next_due(const struct shard *s) {
