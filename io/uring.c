@@ -6,6 +6,7 @@
  *
  * Receiving is one multishot operation a stream that takes buffers of the registered ring by itself. It ends (no MORE flag) when no
  * buffer is free, when the completion queue is full, when it is cancelled, or with the stream; settle() then starts what is wanted next.
+ * While streams line up for buffers each of them receives once and lines up again.
  * The kernel orders what we queue, and cancellations run while they are submitted: so a cancellation never meets a later receive.
  *
  * user_data is a stream's address with the operation in its low three bits, or a number above OP_OTHER.
@@ -66,9 +67,11 @@ static struct io_uring_sqe *get_sqe(struct uring *u) {
     }
 }
 
-static void arm_pool(struct uring *u, struct stream *s) {
+/* once: takes one buffer, so that the starved share what there is. A multishot receive would take all the buffers that it can fill. */
+static void arm_pool(struct uring *u, struct stream *s, bool once) {
     struct io_uring_sqe *sqe = get_sqe(u);
-    io_uring_prep_recv_multishot(sqe, s->fd, NULL, 0, 0);
+    if (once) io_uring_prep_recv(sqe, s->fd, NULL, 0, 0);
+    else io_uring_prep_recv_multishot(sqe, s->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = 0;
     sqe->user_data = (uintptr_t)s | OP_POOL;
@@ -91,7 +94,7 @@ static int try_receive(struct uring *u) {
     int pair[2], result = -EIO;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return -errno;
     struct stream s = {.fd = pair[0]};
-    arm_pool(u, &s);
+    arm_pool(u, &s, false);
     if (write(pair[1], "x", 1) == 1) {
         struct __kernel_timespec second = {.tv_sec = 1};
         struct io_uring_cqe *q = NULL;
@@ -208,13 +211,14 @@ static void cancel(struct uring *u, struct stream *s) {
 
 /* Makes the kernel do what the stream wants. Where that needs a cancellation first, the end of the receive brings it here again. */
 static void settle(struct uring *u, struct stream *s) {
+    bool once = s->list == LIST_STARVED;
     uint8_t wanted = s->paused || s->ended || s->removing ? ARMED_NONE : s->direct_left ? ARMED_DIRECT : ARMED_POOL;
     backend_list(&u->base, s, LIST_NONE);
     if (wanted == s->armed) return;
     if (s->armed != ARMED_NONE) {
         if (!s->cancels_out) cancel(u, s);
     } else if (wanted == ARMED_POOL) {
-        arm_pool(u, s);
+        arm_pool(u, s, once);
     } else {
         struct io_uring_sqe *sqe = get_sqe(u);
         size_t size = s->direct_left < SEND_BYTES_MAX ? s->direct_left : SEND_BYTES_MAX;
@@ -266,7 +270,9 @@ static void uring_wait(struct proactor *p, uint64_t deadline_ns) {
     while (p->lists[LIST_UNSETTLED].first) settle(u, p->lists[LIST_UNSETTLED].first);
     arm_listeners_and_watchers(u);
 
-    uint64_t limit_ns = io_uring_cq_ready(&u->ring) ? 0 : backend_wait_limit(p, deadline_ns);
+    /* Those that still line up although there are buffers have their turn next: those before them may have nothing to read. */
+    bool must_go_on = io_uring_cq_ready(&u->ring) || (p->buffers_free && p->lists[LIST_STARVED].first);
+    uint64_t limit_ns = must_go_on ? 0 : backend_wait_limit(p, deadline_ns);
     int64_t left_ns = INT64_MAX;
     if (limit_ns && limit_ns != UINT64_MAX) left_ns = (int64_t)(limit_ns - now_monotonic_ns());
     if (u->quick_sends && left_ns > QUICK_SEND_NS) left_ns = QUICK_SEND_NS;
@@ -290,6 +296,12 @@ static void let_go(struct uring *u, struct stream *s) {
     backend_due(&u->base, s, DUE_REMOVED, 0);
 }
 
+/* A receive into the pool ended for want of a buffer, or while others want one: the stream lines up. */
+static void line_up(struct uring *u, struct stream *s) {
+    if (s->paused || s->direct_left || s->due) backend_unsettle(&u->base, s);
+    else backend_list(&u->base, s, LIST_STARVED);
+}
+
 static bool pool_received(struct uring *u, struct stream *s, const struct io_uring_cqe *q, struct event *ev) {
     bool over = !(q->flags & IORING_CQE_F_MORE);
     uint32_t buffer = q->flags >> IORING_CQE_BUFFER_SHIFT;
@@ -308,8 +320,8 @@ static bool pool_received(struct uring *u, struct stream *s, const struct io_uri
         proactor_give_buffer(&u->base, buffer);
     }
     if (s->removing) let_go(u, s);
-    else if (q->res == -ENOBUFS && !s->paused && !s->direct_left && !s->due) backend_list(&u->base, s, LIST_STARVED);
-    else if (q->res == -ENOBUFS || q->res == -ECANCELED || q->res == -EINTR || q->res == -EAGAIN) backend_unsettle(&u->base, s);
+    else if (q->res == -ENOBUFS) line_up(u, s);
+    else if (q->res == -ECANCELED || q->res == -EINTR || q->res == -EAGAIN) backend_unsettle(&u->base, s);
     else {
         s->ended = true;
         *ev = (struct event){.kind = EV_CLOSED, .stream = s, .result = q->res};

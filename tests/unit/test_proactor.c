@@ -1,0 +1,912 @@
+/* The proactor: every test runs over both back ends, and those about streams over both Unix and TCP sockets.
+ *
+ * The other ends of the streams are plain non-blocking sockets that the same thread drives in between. What a peer sends is a pattern of the
+ * stream's number and the position, so every byte that arrives is checked for its order. A wait that takes longer than PATIENCE_NS is
+ * taken for a lost event; nothing else depends on time. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "io/backend.h"
+#include "io/clock.h"
+
+#define PATIENCE_NS (60 * 1000000000ull)
+
+struct conn {
+    struct stream s;
+    int peer; /* the other end */
+    unsigned id;
+    uint64_t put, received; /* bytes: written by the peer, and seen by us */
+    unsigned closes, sents, removes;
+    int close_result, sent_result;
+};
+
+struct world {
+    const struct way *way;
+    struct proactor *p;
+    struct conn *conns;
+    unsigned count;
+    unsigned accepts, accept_errors, wakes, fds, directs;
+    int accepted[256], accept_error;
+    uint64_t accept_tag, fd_tag;
+    bool hold; /* keep receive buffers instead of giving them back */
+    uint32_t held[65536];
+    unsigned held_count;
+};
+
+static const struct way {
+    enum proactor_kind kind;
+    bool tcp;
+} ways[] = {{PROACTOR_URING, false}, {PROACTOR_URING, true}, {PROACTOR_EPOLL, false}, {PROACTOR_EPOLL, true}};
+
+static char pattern(unsigned id, uint64_t at) { return (char)(at * 31 + (at >> 8) * 17 + id * 101); }
+
+static void fill(char *to, unsigned id, uint64_t at, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] = pattern(id, at + i);
+}
+
+static void check(const char *from, unsigned id, uint64_t at, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (from[i] != pattern(id, at + i)) fail_msg("stream %u: a wrong byte at %lu", id, (unsigned long)(at + i));
+}
+
+/* ---- a world of streams ---- */
+
+static void open_world(struct world *w, uint32_t buffer_size, uint32_t buffer_count) {
+    const char *why;
+    struct proactor_options options = {.kind = w->way->kind, .buffer_size = buffer_size, .buffer_count = buffer_count};
+    int rc = proactor_open(&w->p, &options, &why);
+    if (rc && w->way->kind == PROACTOR_URING) {
+        print_message("no io_uring here: %s\n", why);
+        skip();
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(proactor_kind_of(w->p), w->way->kind);
+}
+
+static int listen_anywhere(struct sockaddr_in *a) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *a = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(fd, (struct sockaddr *)a, sizeof *a), 0);
+    assert_int_equal(listen(fd, 512), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)a, &(socklen_t){sizeof *a}), 0);
+    return fd;
+}
+
+static int connect_to(const struct sockaddr_in *a) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)a, sizeof *a), 0);
+    return fd;
+}
+
+static void make_pair(bool tcp, int pair[2]) {
+    if (tcp) {
+        struct sockaddr_in a;
+        int listener = listen_anywhere(&a);
+        pair[1] = connect_to(&a);
+        pair[0] = accept(listener, NULL, NULL);
+        close(listener);
+    } else assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_true(pair[0] >= 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(fcntl(pair[i], F_SETFL, O_NONBLOCK), 0);
+}
+
+static void open_conns(struct world *w, unsigned count) {
+    w->conns = calloc(count, sizeof *w->conns);
+    w->count = count;
+    for (unsigned i = 0; i < count; i++) {
+        int pair[2];
+        make_pair(w->way->tcp, pair);
+        w->conns[i] = (struct conn){.s.fd = pair[0], .peer = pair[1], .id = i};
+        assert_int_equal(proactor_add(w->p, &w->conns[i].s), 0);
+    }
+}
+
+static void give_held(struct world *w) {
+    while (w->held_count) proactor_give_buffer(w->p, w->held[--w->held_count]);
+}
+
+static void take(struct world *w, const struct event *ev) {
+    struct conn *c = (struct conn *)ev->stream;
+    switch (ev->kind) {
+    case EV_RECV:
+        assert_true(!c->closes && !c->s.removing && ev->size);
+        check(ev->data, c->id, c->received, ev->size);
+        c->received += ev->size;
+        w->held[w->held_count++] = ev->buffer;
+        if (!w->hold) give_held(w);
+        break;
+    case EV_DIRECT:
+        assert_true(!c->closes && !c->s.removing && ev->size);
+        c->received += ev->size;
+        w->directs++;
+        break;
+    case EV_CLOSED:
+        c->closes++;
+        c->close_result = ev->result;
+        break;
+    case EV_SENT:
+        assert_false(c->removes);
+        c->sents++;
+        c->sent_result = ev->result;
+        break;
+    case EV_REMOVED: c->removes++; break;
+    case EV_ACCEPT:
+        w->accept_tag = ev->tag;
+        if (ev->result >= 0) w->accepted[w->accepts++ % 256] = ev->result;
+        else {
+            w->accept_errors++;
+            w->accept_error = ev->result;
+        }
+        break;
+    case EV_WAKE: w->wakes++; break;
+    case EV_FD:
+        w->fds++;
+        w->fd_tag = ev->tag;
+        break;
+    }
+}
+
+/* One turn. Returns how many events it brought. */
+static unsigned turn(struct world *w, uint64_t deadline_ns) {
+    struct event ev;
+    unsigned events = 0;
+    proactor_wait(w->p, deadline_ns);
+    for (; proactor_next(w->p, &ev); events++) take(w, &ev);
+    return events;
+}
+
+/* Turns until nothing more comes by itself. */
+static void drain(struct world *w) {
+    for (unsigned idle = 0; idle < 3; idle++)
+        if (turn(w, 0)) idle = 0;
+}
+
+#define UNTIL(w, condition)                                                               \
+    for (uint64_t give_up_ns = now_monotonic_ns() + PATIENCE_NS; !(condition);) {         \
+        turn(w, give_up_ns);                                                              \
+        if (now_monotonic_ns() >= give_up_ns) fail_msg("waited in vain: %s", #condition); \
+    }
+
+/* The thread sleeps until the deadline, and is not woken more often than a few stray completions explain. */
+static void assert_sleeps(struct world *w) {
+    drain(w);
+    uint64_t deadline_ns = now_monotonic_ns() + 30000000;
+    unsigned turns = 0;
+    do assert_int_equal(turn(w, deadline_ns), 0);
+    while (turns++ < 8 && now_monotonic_ns() < deadline_ns);
+    assert_true(turns < 8);
+}
+
+/* The peer writes up to n bytes of its pattern. */
+static size_t put(struct conn *c, size_t n) {
+    static char bytes[65536];
+    size_t done = 0;
+    while (done < n) {
+        size_t part = n - done < sizeof bytes ? n - done : sizeof bytes;
+        fill(bytes, c->id, c->put, part);
+        ssize_t out = send(c->peer, bytes, part, MSG_NOSIGNAL);
+        if (out <= 0) break;
+        c->put += (uint64_t)out;
+        done += (size_t)out;
+    }
+    return done;
+}
+
+/* The peer reads what is there, up to n bytes, and checks that it is the pattern from *at on. */
+static size_t get(struct conn *c, uint64_t *at, size_t n) {
+    static char bytes[65536];
+    ssize_t in = recv(c->peer, bytes, n < sizeof bytes ? n : sizeof bytes, 0);
+    if (in <= 0) return 0;
+    check(bytes, c->id, *at, (size_t)in);
+    *at += (uint64_t)in;
+    return (size_t)in;
+}
+
+static void send_whole(struct world *w, struct conn *c, const char *bytes, size_t n) {
+    unsigned sents = c->sents;
+    if (proactor_send(w->p, &c->s, &(struct iovec){(char *)bytes, n}, 1)) return;
+    UNTIL(w, c->sents > sents);
+    assert_int_equal(c->sent_result, 0);
+}
+
+static void close_world(struct world *w) {
+    give_held(w);
+    for (unsigned i = 0; i < w->count; i++) proactor_remove(w->p, &w->conns[i].s);
+    for (unsigned i = 0; i < w->count; i++) {
+        struct conn *c = &w->conns[i];
+        UNTIL(w, c->removes == 1);
+        assert_int_equal(fcntl(c->s.fd, F_GETFD), -1);
+        close(c->peer);
+    }
+    give_held(w);
+    drain(w);
+    assert_int_equal(proactor_free_buffers(w->p), w->p->buffer_count);
+    proactor_close(w->p);
+    free(w->conns);
+}
+
+/* ---- streams ---- */
+
+static void echoes(struct world *w) {
+    open_world(w, 4096, 8);
+    open_conns(w, 1);
+    struct conn *c = &w->conns[0];
+    char out[20000];
+    uint64_t back = 0;
+    for (unsigned i = 0; i < 500; i++) {
+        size_t n = 1 + i * 37 % sizeof out;
+        assert_int_equal(put(c, n), n);
+        UNTIL(w, c->received == c->put);
+        fill(out, 0, back, n);
+        uint64_t end = back + n;
+        send_whole(w, c, out, n);
+        while (back < end) get(c, &back, end - back);
+    }
+    assert_sleeps(w);
+    close_world(w);
+}
+
+static void serves_many_streams_with_few_buffers(struct world *w) {
+    open_world(w, 512, 16);
+    open_conns(w, 200);
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 0; i < w->count; i++) put(&w->conns[i], 1 + (i * 7 + round * 131) % 3000);
+        for (unsigned i = 0; i < w->count; i++) UNTIL(w, w->conns[i].received == w->conns[i].put);
+    }
+    assert_sleeps(w);
+    close_world(w);
+}
+
+/* More changes in one turn than a submission queue holds. */
+static void takes_more_work_than_the_queue(struct world *w) {
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
+    setrlimit(RLIMIT_NOFILE, &files);
+    unsigned count = files.rlim_cur > 5000 ? 2000 : 200;
+    open_world(w, 512, 64);
+    open_conns(w, count);
+    for (unsigned i = 0; i < count; i++) put(&w->conns[i], 100);
+    for (unsigned i = 0; i < count; i++) UNTIL(w, w->conns[i].received == 100);
+    char bytes[100];
+    fill(bytes, 0, 0, sizeof bytes);
+    unsigned out = 0, sents = 0;
+    for (unsigned i = 0; i < count; i++) out += !proactor_send(w->p, &w->conns[i].s, &(struct iovec){bytes, sizeof bytes}, 1);
+    for (unsigned i = 0; i < count; i++) {
+        if (w->way->kind == PROACTOR_URING) UNTIL(w, w->conns[i].sents == 1);
+        sents += w->conns[i].sents;
+        assert_int_equal(recv(w->conns[i].peer, (char[200]){0}, 200, 0), sizeof bytes);
+    }
+    assert_int_equal(sents, out);
+    close_world(w);
+}
+
+/* 16-byte buffers: one big write is more completions than the queue of completions holds. */
+static void survives_a_full_completion_queue(struct world *w) {
+    open_world(w, 16, 32768);
+    open_conns(w, 4);
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < w->count; i++) put(&w->conns[i], 200000);
+        for (unsigned i = 0; i < w->count; i++) UNTIL(w, w->conns[i].received == w->conns[i].put);
+    }
+    assert_sleeps(w);
+    close_world(w);
+}
+
+static void says_end_of_file_and_still_sends(struct world *w) {
+    open_world(w, 4096, 8);
+    open_conns(w, 1);
+    struct conn *c = &w->conns[0];
+    put(c, 10);
+    shutdown(c->peer, SHUT_WR);
+    UNTIL(w, c->closes);
+    assert_int_equal(c->received, 10);
+    assert_int_equal(c->close_result, 0);
+    char out[100];
+    fill(out, 0, 0, sizeof out);
+    send_whole(w, c, out, sizeof out);
+    uint64_t back = 0;
+    while (back < sizeof out) get(c, &back, sizeof out);
+    assert_sleeps(w);
+    assert_int_equal(c->closes, 1);
+    close_world(w);
+}
+
+static void reset_peer(struct world *w, struct conn *c) {
+    setsockopt(c->peer, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+    if (!w->way->tcp) assert_int_equal(send(c->s.fd, "unread", 6, 0), 6); /* a Unix socket resets what its end did not read */
+    close(c->peer);
+}
+
+static void says_reset(struct world *w) {
+    open_world(w, 4096, 8);
+    open_conns(w, 2);
+    struct conn *c = &w->conns[0];
+    turn(w, 0);
+    reset_peer(w, c);
+    UNTIL(w, c->closes);
+    assert_int_equal(c->close_result, -ECONNRESET);
+    assert_false(proactor_send(w->p, &c->s, &(struct iovec){(char[1]){0}, 1}, 1));
+    UNTIL(w, c->sents);
+    assert_true(c->sent_result == -EPIPE || c->sent_result == -ECONNRESET);
+    assert_sleeps(w);
+    close_world(w);
+}
+
+static void pauses_and_resumes(struct world *w) {
+    open_world(w, 4096, 8);
+    open_conns(w, 2);
+    struct conn *c = &w->conns[0];
+    for (unsigned round = 0; round < 20; round++) {
+        put(c, 5000);
+        UNTIL(w, c->received == c->put);
+        proactor_pause(w->p, &c->s);
+        drain(w);
+        uint64_t before = c->received;
+        put(c, 5000);
+        assert_sleeps(w);
+        assert_int_equal(c->received, before);
+        proactor_resume(w->p, &c->s);
+        proactor_pause(w->p, &c->s);
+        proactor_resume(w->p, &c->s);
+        UNTIL(w, c->received == c->put);
+    }
+    proactor_pause(w->p, &c->s); /* a reset must not keep a paused stream's thread awake */
+    drain(w);
+    reset_peer(w, c);
+    assert_sleeps(w);
+    assert_int_equal(c->closes, 0);
+    proactor_resume(w->p, &c->s);
+    UNTIL(w, c->closes == 1);
+    close_world(w);
+}
+
+/* ---- receiving straight into a place ---- */
+
+/* Copies what comes in pool buffers until all that is left lands directly. Stops after size bytes. */
+static void receive_into(struct world *w, struct conn *c, char *place, size_t size) {
+    uint64_t start = c->received, give_up_ns = now_monotonic_ns() + PATIENCE_NS;
+    proactor_recv_into(w->p, &c->s, place, size);
+    while (c->received - start < size) {
+        struct event ev;
+        proactor_wait(w->p, give_up_ns);
+        assert_true(now_monotonic_ns() < give_up_ns);
+        while (proactor_next(w->p, &ev)) {
+            if (ev.kind == EV_RECV && ev.stream == &c->s && c->received - start < size) {
+                size_t had = c->received - start, n = ev.size < size - had ? ev.size : size - had;
+                memcpy(place + had, ev.data, n);
+                proactor_recv_into(w->p, &c->s, n < size - had ? place + had + n : NULL, size - had - n);
+            }
+            take(w, &ev);
+        }
+    }
+}
+
+static void receives_into_a_place(struct world *w) {
+    enum { SIZE = 3000000 };
+    open_world(w, 4096, 8);
+    open_conns(w, 2);
+    struct conn *c = &w->conns[1];
+    char *place = malloc(SIZE);
+    for (unsigned round = 0; round < 6; round++) {
+        put(c, 1000 * round); /* what comes before the place is known */
+        if (round & 1) UNTIL(w, c->received == c->put);
+        uint64_t end = c->received + SIZE, start = c->received;
+        memset(place, 0, SIZE);
+        proactor_recv_into(w->p, &c->s, place, SIZE);
+        unsigned directs = w->directs;
+        while (c->received < end) {
+            put(c, end + 500 - c->put < 100000 ? end + 500 - c->put : 100000);
+            size_t had = c->received - start;
+            receive_into(w, c, place + had, SIZE - had < 50000 ? SIZE - had : 50000);
+        }
+        check(place, 1, start, SIZE);
+        assert_true(w->directs > directs);
+        put(c, end + 500 - c->put);
+        UNTIL(w, c->received == c->put); /* what follows comes in buffers again */
+    }
+    assert_sleeps(w);
+    free(place);
+    close_world(w);
+}
+
+static void stops_receiving_into_a_place(struct world *w) {
+    char place[1000];
+    open_world(w, 4096, 8);
+    open_conns(w, 1);
+    struct conn *c = &w->conns[0];
+    for (unsigned round = 0; round < 10; round++) {
+        drain(w);
+        proactor_recv_into(w->p, &c->s, place, sizeof place);
+        drain(w);
+        put(c, 100);
+        UNTIL(w, c->received == c->put);
+        assert_int_equal(w->directs, round + 1);
+        check(place, 0, c->received - 100, 100);
+        if (round & 1) drain(w); /* the next receive is out already, or not yet */
+        proactor_recv_into(w->p, &c->s, NULL, 0);
+        drain(w);
+        put(c, 100);
+        UNTIL(w, c->received == c->put);
+        assert_int_equal(w->directs, round + 1);
+    }
+    proactor_recv_into(w->p, &c->s, place, sizeof place);
+    shutdown(c->peer, SHUT_WR);
+    UNTIL(w, c->closes);
+    assert_int_equal(c->close_result, 0);
+    close_world(w);
+}
+
+/* A place needs no buffer, so it must fill while there is none. */
+static void receives_into_a_place_without_buffers(struct world *w) {
+    char place[1000];
+    open_world(w, 64, 2);
+    open_conns(w, 2);
+    struct conn *c = &w->conns[1];
+    w->hold = true;
+    put(&w->conns[0], 1000);
+    UNTIL(w, w->held_count == 2);
+    put(c, sizeof place);
+    assert_sleeps(w);
+    assert_int_equal(c->received, 0);
+    receive_into(w, c, place, sizeof place);
+    check(place, 1, 0, sizeof place);
+    w->hold = false;
+    give_held(w);
+    put(c, 10);
+    UNTIL(w, c->received == c->put && w->conns[0].received == 1000);
+    close_world(w);
+}
+
+/* ---- too few buffers ---- */
+
+static void shares_buffers_fairly(struct world *w) {
+    enum { STREAMS = 8, BYTES = 100000 };
+    open_world(w, 1024, 4);
+    open_conns(w, STREAMS);
+    w->hold = true;
+    uint64_t most = 0, least = 0;
+    for (unsigned i = 0; i < STREAMS; i++) put(&w->conns[i], BYTES);
+    for (unsigned round = 0; least < BYTES; round++) {
+        assert_true(round < STREAMS * BYTES);
+        UNTIL(w, w->held_count == 4 || w->conns[0].received == w->conns[0].put);
+        assert_int_equal(proactor_free_buffers(w->p), 4 - w->held_count);
+        if (round < 3) assert_sleeps(w);
+        give_held(w);
+        drain(w);
+        give_held(w);
+        most = 0;
+        least = UINT64_MAX;
+        for (unsigned i = 0; i < STREAMS; i++) {
+            struct conn *c = &w->conns[i];
+            if (c->put < 2 * BYTES) put(c, 2000); /* always more to come */
+            if (c->received > most) most = c->received;
+            if (c->received < least) least = c->received;
+        }
+        /* One in four of the buffers is a round's whole share of a stream; none may be left behind by more than a few rounds. */
+        if (least < BYTES / 2) assert_true(most - least <= 64 * 1024);
+    }
+    w->hold = false;
+    give_held(w);
+    for (unsigned i = 0; i < STREAMS; i++) UNTIL(w, w->conns[i].received == w->conns[i].put);
+    close_world(w);
+}
+
+static void goes_on_when_buffers_come_back(struct world *w) {
+    open_world(w, 1024, 4);
+    open_conns(w, 3);
+    w->hold = true;
+    for (unsigned i = 0; i < 3; i++) put(&w->conns[i], 50000);
+    UNTIL(w, w->held_count == 4);
+    assert_sleeps(w);
+    proactor_pause(w->p, &w->conns[0].s);  /* a starved stream may pause, */
+    proactor_remove(w->p, &w->conns[1].s); /* and go */
+    UNTIL(w, w->conns[1].removes);
+    uint64_t paused_at = w->conns[0].received;
+    w->hold = false;
+    give_held(w);
+    UNTIL(w, w->conns[2].received == 50000);
+    assert_sleeps(w);
+    assert_int_equal(w->conns[0].received, paused_at);
+    proactor_resume(w->p, &w->conns[0].s);
+    UNTIL(w, w->conns[0].received == 50000);
+    w->conns[1].removes = 1;
+    close_world(w);
+}
+
+/* ---- sending ---- */
+
+static void sends_to_a_slow_reader(struct world *w) {
+    enum { SIZE = 8 << 20 };
+    open_world(w, 4096, 8);
+    open_conns(w, 2);
+    struct conn *c = &w->conns[1], *other = &w->conns[0];
+    char *bytes = malloc(SIZE);
+    fill(bytes, 1, 0, SIZE);
+    assert_false(proactor_send(w->p, &c->s, &(struct iovec){bytes, SIZE}, 1));
+    assert_sleeps(w);
+    assert_int_equal(c->sents, 0);
+    put(other, 10); /* the others are served meanwhile */
+    UNTIL(w, other->received == 10);
+    uint64_t at = 0;
+    while (at < SIZE) {
+        if (!get(c, &at, 30000)) turn(w, 0);
+        if (c->sents) assert_true(at > 0);
+    }
+    UNTIL(w, c->sents == 1);
+    assert_int_equal(c->sent_result, 0);
+    assert_sleeps(w);
+    free(bytes);
+    close_world(w);
+}
+
+static void sends_64_pieces(struct world *w) {
+    enum { SIZE = 4 << 20 };
+    open_world(w, 4096, 8);
+    open_conns(w, 1);
+    struct conn *c = &w->conns[0];
+    char *bytes = malloc(SIZE);
+    uint64_t at = 0, sent = 0;
+    for (unsigned round = 0; round < 4; round++) {
+        struct iovec iov[64];
+        size_t used = 0, size = round & 1 ? SIZE : 6400;
+        fill(bytes, 0, sent, size);
+        for (unsigned i = 0; i < 64; i++) { /* of all sizes, and empty ones at both ends and between */
+            size_t n = i == 62 ? size - used : i % 5 == 0 ? 0 : size / 64 - i;
+            if (i == 63) n = 0;
+            iov[i] = (struct iovec){bytes + used, n};
+            used += n;
+        }
+        assert_int_equal(used, size);
+        unsigned sents = c->sents;
+        bool whole = proactor_send(w->p, &c->s, iov, 64);
+        memset(iov, 0xff, sizeof iov); /* it was copied */
+        sent += size;
+        while (at < sent)
+            if (!get(c, &at, 100000)) turn(w, 0);
+        if (!whole) UNTIL(w, c->sents == sents + 1);
+        assert_int_equal(c->sent_result, 0);
+    }
+    assert_true(proactor_send(w->p, &c->s, &(struct iovec){bytes, 0}, 1));
+    free(bytes);
+    close_world(w);
+}
+
+static void removes_a_stream_that_sends(struct world *w) {
+    enum { SIZE = 8 << 20 };
+    open_world(w, 4096, 8);
+    open_conns(w, 4);
+    char *bytes = calloc(1, SIZE);
+    for (unsigned i = 0; i < 4; i++) {
+        struct conn *c = &w->conns[i];
+        struct iovec iov[2] = {{bytes, SIZE / 2}, {bytes, SIZE / 2}};
+        put(c, 1000); /* that nobody will see */
+        if (i & 1) drain(w);
+        assert_false(proactor_send(w->p, &c->s, iov, 1 + i / 2));
+        if (i & 1) drain(w);
+        proactor_remove(w->p, &c->s);
+        UNTIL(w, c->removes);
+        assert_int_equal(c->sents, 1);
+        assert_true(c->sent_result < 0);
+        assert_int_equal(c->closes, 0);
+    }
+    free(bytes);
+    close_world(w);
+}
+
+/* ---- accepting ---- */
+
+static void close_accepted(struct world *w, unsigned from) {
+    for (unsigned i = from; i < w->accepts; i++) close(w->accepted[i % 256]);
+}
+
+static void accepts(struct world *w) {
+    struct sockaddr_in a;
+    int listener = listen_anywhere(&a), fds[200];
+    open_world(w, 4096, 8);
+    assert_int_equal(proactor_listen(w->p, -1, 0), -EBADF);
+    assert_int_equal(proactor_listen(w->p, listener, 77), 0);
+    assert_sleeps(w);
+    for (unsigned i = 0; i < 200; i++) {
+        fds[i] = connect_to(&a);
+        if (i % 50 == 0) UNTIL(w, w->accepts == i + 1);
+    }
+    UNTIL(w, w->accepts == 200);
+    assert_int_equal(w->accept_tag, 77);
+    assert_true(fcntl(w->accepted[0], F_GETFD) & FD_CLOEXEC);
+    assert_sleeps(w);
+    proactor_unlisten(w->p);
+    close(listener);
+    drain(w);
+    int late = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(late, (struct sockaddr *)&a, sizeof a), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    close(late);
+    close_accepted(w, 0);
+    for (unsigned i = 0; i < 200; i++) close(fds[i]);
+
+    listener = listen_anywhere(&a); /* and may listen again */
+    assert_int_equal(proactor_listen(w->p, listener, 78), 0);
+    fds[0] = connect_to(&a);
+    UNTIL(w, w->accepts == 201);
+    assert_int_equal(w->accept_tag, 78);
+    close_accepted(w, 200);
+    close(fds[0]);
+    proactor_close(w->p);
+    close(listener);
+}
+
+static void survives_too_many_files(struct world *w) {
+    struct sockaddr_in a;
+    struct rlimit before, none;
+    int listener = listen_anywhere(&a);
+    open_world(w, 4096, 8);
+    int fds[3];
+    for (unsigned i = 0; i < 3; i++) fds[i] = connect_to(&a);
+    assert_int_equal(proactor_listen(w->p, listener, 1), 0); /* io_uring takes the limit that holds when it is told to accept */
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &none);
+    unsigned turns = 0;
+    uint64_t start_ns = now_monotonic_ns();
+    for (; w->accept_errors < 3 && turns < 1000; turns++) turn(w, start_ns + PATIENCE_NS);
+    setrlimit(RLIMIT_NOFILE, &before);
+    assert_int_equal(w->accept_error, -EMFILE);
+    assert_true(turns < 30);
+    assert_true(now_monotonic_ns() - start_ns >= 2 * ACCEPT_PAUSE_NS);
+    UNTIL(w, w->accepts == 3);
+    close_accepted(w, 0);
+    for (unsigned i = 0; i < 3; i++) close(fds[i]);
+    proactor_close(w->p);
+    close(listener);
+}
+
+/* ---- waiting, watching, waking ---- */
+
+static void keeps_deadlines(struct world *w) {
+    open_world(w, 4096, 8);
+    const uint64_t waits_ns[] = {1, 1000, 300000, 1500000, 20000000};
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t deadline_ns = now_monotonic_ns() + waits_ns[i];
+        unsigned turns = 0;
+        do assert_int_equal(turn(w, deadline_ns), 0);
+        while (turns++ < 8 && now_monotonic_ns() < deadline_ns);
+        assert_true(turns < 8);
+    }
+    turn(w, now_monotonic_ns() - 1000); /* one that has passed: no waiting */
+    turn(w, 0);
+    proactor_close(w->p);
+}
+
+static void watches_a_descriptor(struct world *w) {
+    open_world(w, 4096, 8);
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    assert_int_equal(proactor_watch_fd(w->p, -1, 0), -EBADF);
+    assert_int_equal(proactor_watch_fd(w->p, fd, 4711), 0);
+    assert_sleeps(w);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(write(fd, &(uint64_t){1}, 8), 8);
+        unsigned fds = w->fds;
+        UNTIL(w, w->fds == fds + 2); /* again and again until it is read */
+        assert_int_equal(w->fd_tag, 4711);
+        assert_int_equal(read(fd, &(uint64_t){0}, 8), 8);
+        drain(w);
+    }
+    assert_sleeps(w);
+    proactor_close(w->p);
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+static void wakes_itself(struct world *w) {
+    open_world(w, 4096, 8);
+    proactor_wake(w->p, w->p);
+    UNTIL(w, w->wakes == 1);
+    assert_sleeps(w);
+    proactor_close(w->p);
+}
+
+static void *wake_from_outside(void *other) {
+    for (unsigned i = 0; i < 1000; i++) proactor_wake(NULL, other);
+    return NULL;
+}
+
+static void is_woken_by_a_thread_without_a_proactor(struct world *w) {
+    open_world(w, 4096, 8);
+    for (unsigned i = 0; i < 20; i++) {
+        pthread_t thread;
+        unsigned wakes = w->wakes;
+        assert_int_equal(pthread_create(&thread, NULL, wake_from_outside, w->p), 0);
+        UNTIL(w, w->wakes > wakes);
+        pthread_join(thread, NULL);
+        drain(w);
+    }
+    assert_sleeps(w);
+    proactor_close(w->p);
+}
+
+/* Two threads that do nothing but wake each other: each waits for the other's count, without a deadline that could hide a lost wake. */
+struct bouncer {
+    enum proactor_kind kind;
+    unsigned bounces;
+    pthread_barrier_t *barrier;
+    struct proactor *p;
+    struct bouncer *other;
+    _Atomic unsigned count; /* how often the other was woken */
+    bool first, failed;
+};
+
+static void *bounce(void *arg) {
+    struct bouncer *b = arg;
+    struct proactor_options options = {.kind = b->kind, .buffer_size = 64, .buffer_count = 1};
+    b->failed = proactor_open(&b->p, &options, NULL) != 0;
+    pthread_barrier_wait(b->barrier);
+    if (b->failed || b->other->failed) {
+        if (!b->failed) proactor_close(b->p);
+        return NULL;
+    }
+    for (unsigned i = 0; i < b->bounces; i++) {
+        for (unsigned step = 0; step < 2; step++) {
+            if (step != b->first) {
+                atomic_fetch_add(&b->count, 1);
+                proactor_wake(b->p, b->other->p);
+                continue;
+            }
+            uint64_t give_up_ns = now_monotonic_ns() + PATIENCE_NS;
+            while (atomic_load(&b->other->count) != i + 1) {
+                struct event ev;
+                proactor_wait(b->p, give_up_ns);
+                while (proactor_next(b->p, &ev)) {}
+                if (now_monotonic_ns() < give_up_ns) continue;
+                fprintf(stderr, "wake %u was lost\n", i);
+                abort();
+            }
+        }
+    }
+    proactor_wait(b->p, 0); /* submits the last wake */
+    pthread_barrier_wait(b->barrier);
+    proactor_close(b->p);
+    return NULL;
+}
+
+static void bounce_between(enum proactor_kind one, enum proactor_kind two, unsigned bounces) {
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, 2);
+    struct bouncer b[2] = {
+        {.kind = one, .bounces = bounces, .barrier = &barrier, .first = true}, {.kind = two, .bounces = bounces, .barrier = &barrier}};
+    b[0].other = &b[1];
+    b[1].other = &b[0];
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, bounce, &b[i]), 0);
+    for (unsigned i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&barrier);
+    if (b[0].failed || b[1].failed) skip();
+}
+
+static void loses_no_wake_uring(void **state) {
+    (void)state;
+    bounce_between(PROACTOR_URING, PROACTOR_URING, 100000);
+}
+
+static void loses_no_wake_epoll(void **state) {
+    (void)state;
+    bounce_between(PROACTOR_EPOLL, PROACTOR_EPOLL, 30000);
+}
+
+static void loses_no_wake_between_both(void **state) {
+    (void)state;
+    bounce_between(PROACTOR_URING, PROACTOR_EPOLL, 30000);
+}
+
+/* ---- choosing a back end ---- */
+
+static void falls_back_to_epoll(void **state) {
+    (void)state;
+    static const int errors[] = {-EPERM, -ENOSYS, -ENOMEM, -EINVAL};
+    struct proactor_options options = {.buffer_size = 4096, .buffer_count = 8};
+    struct proactor *p;
+    const char *why = NULL;
+    for (unsigned i = 0; i < 4; i++) {
+        proactor_test_refuse_uring(errors[i]);
+        options.kind = PROACTOR_AUTO;
+        assert_int_equal(proactor_open(&p, &options, &why), 0);
+        assert_int_equal(proactor_kind_of(p), PROACTOR_EPOLL);
+        assert_non_null(why);
+        proactor_close(p);
+        options.kind = PROACTOR_URING;
+        int error = proactor_open(&p, &options, &why);
+        assert_true(error == errors[i] || error == -ENOSYS); /* ENOSYS: built without */
+        assert_non_null(why);
+    }
+    proactor_test_refuse_uring(0);
+    options.kind = PROACTOR_AUTO;
+    assert_int_equal(proactor_open(&p, &options, &why), 0);
+    assert_true((proactor_kind_of(p) == PROACTOR_EPOLL) == (why != NULL));
+    proactor_close(p);
+    options.buffer_count = 3;
+    assert_int_equal(proactor_open(&p, &options, NULL), -EINVAL);
+}
+
+/* ---- running over every back end ---- */
+
+struct case_of {
+    const char *name;
+    void (*test)(struct world *);
+    bool over_sockets; /* over Unix and TCP */
+};
+
+static const struct case_of cases[] = {
+    {"echoes", echoes, true},
+    {"serves many streams with few buffers", serves_many_streams_with_few_buffers, true},
+    {"takes more work than the queue", takes_more_work_than_the_queue, true},
+    {"survives a full completion queue", survives_a_full_completion_queue, true},
+    {"says end of file and still sends", says_end_of_file_and_still_sends, true},
+    {"says reset", says_reset, true},
+    {"pauses and resumes", pauses_and_resumes, true},
+    {"receives into a place", receives_into_a_place, true},
+    {"stops receiving into a place", stops_receiving_into_a_place, true},
+    {"receives into a place without buffers", receives_into_a_place_without_buffers, true},
+    {"shares buffers fairly", shares_buffers_fairly, true},
+    {"goes on when buffers come back", goes_on_when_buffers_come_back, true},
+    {"sends to a slow reader", sends_to_a_slow_reader, true},
+    {"sends 64 pieces", sends_64_pieces, true},
+    {"removes a stream that sends", removes_a_stream_that_sends, true},
+    {"accepts", accepts, false},
+    {"survives too many files", survives_too_many_files, false},
+    {"keeps deadlines", keeps_deadlines, false},
+    {"watches a descriptor", watches_a_descriptor, false},
+    {"wakes itself", wakes_itself, false},
+    {"is woken by a thread without a proactor", is_woken_by_a_thread_without_a_proactor, false},
+};
+
+enum { CASES = sizeof cases / sizeof *cases, WAYS = sizeof ways / sizeof *ways };
+
+struct job {
+    const struct case_of *of;
+    const struct way *way;
+    char name[100];
+};
+
+static void run_job(void **state) {
+    const struct job *job = *state;
+    struct world *w = calloc(1, sizeof *w);
+    w->way = job->way;
+    job->of->test(w);
+    free(w);
+}
+
+int main(void) {
+    static struct job jobs[CASES * WAYS];
+    struct CMUnitTest tests[CASES * WAYS + 4];
+    size_t n = 0;
+    for (unsigned i = 0; i < CASES * WAYS; i++) {
+        struct job *job = &jobs[i];
+        *job = (struct job){.of = &cases[i / WAYS], .way = &ways[i % WAYS]};
+        if (job->way->tcp && !job->of->over_sockets) continue;
+        const char *back_end = job->way->kind == PROACTOR_URING ? "io_uring" : "epoll";
+        snprintf(job->name, sizeof job->name, "%s (%s%s)", job->of->name, back_end, job->way->tcp ? ", TCP" : "");
+        tests[n++] = (struct CMUnitTest){job->name, run_job, NULL, NULL, job};
+    }
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(loses_no_wake_uring),
+        cmocka_unit_test(loses_no_wake_epoll),
+        cmocka_unit_test(loses_no_wake_between_both),
+        cmocka_unit_test(falls_back_to_epoll),
+    };
+    memcpy(tests + n, others, sizeof others);
+    return _cmocka_run_group_tests("proactor", tests, n + 4, NULL, NULL);
+}
