@@ -76,6 +76,9 @@ class Server:
     def __init__(self, kind='darter', threads=None, io=None, options=(), config=None, port=None, wait=True, tolerate_faults=False,
                  prefix=(), env=None):
         """options: pairs (name, value) or (name, value, value ...) of directives; config: text of a configuration file."""
+        # For trying the suites themselves: DARTER_TEST_SUBJECT=redis lets them test redis-server instead.
+        if kind == 'darter':
+            kind = os.environ.get('DARTER_TEST_SUBJECT', kind)
         self.kind, self.threads, self.io = kind, threads, io
         self.options = list(options)
         self.tolerate_faults = tolerate_faults
