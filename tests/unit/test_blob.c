@@ -1,0 +1,101 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shard/blob.h"
+#include "shard/memory.h"
+
+static void the_last_reference_frees(void **state) {
+    struct memory *m = memory_new(false);
+    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+        struct blob *b = blob_new(m, 7, size, size + size / 2);
+        assert_int_equal(b->size, size);
+        assert_true(b->capacity >= size + size / 2);
+        assert_int_equal(b->shard, 7);
+        assert_true(memory_used(m) >= b->capacity);
+        assert_int_equal(memory_used(m), blob_memory(b));
+        memset(b->bytes, 1, b->capacity);
+        b->refs++;
+        blob_release(m, b);
+        assert_int_equal(memory_used(m), blob_memory(b));
+        blob_release(m, b);
+        assert_int_equal(memory_used(m), 0);
+    }
+    memory_drop(m);
+}
+
+static void a_received_blob_is_charged_to_who_adopts_it(void **state) {
+    struct memory *m = memory_new(false);
+    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+        blob_discard(blob_receive(size));
+        struct blob *b = blob_receive(size);
+        assert_true(b->capacity >= size);
+        memset(b->bytes, 1, b->capacity);
+        assert_int_equal(memory_used(m), 0);
+        blob_adopt(m, b, 3);
+        assert_int_equal(b->shard, 3);
+        assert_int_equal(memory_used(m), blob_memory(b));
+        blob_release(m, b);
+        assert_int_equal(memory_used(m), 0);
+    }
+    memory_drop(m);
+}
+
+static void only_its_own_class_fits(void **state) {
+    struct memory *m = memory_new(false);
+    struct blob *b = blob_new(m, 0, 300, 300);
+    assert_true(blob_fits(b, 300));
+    assert_true(blob_fits(b, b->capacity));
+    assert_false(blob_fits(b, b->capacity + 1));
+    assert_false(blob_fits(b, 200));
+    b->refs++;
+    assert_false(blob_fits(b, 300));
+    b->refs--;
+    blob_release(m, b);
+    memory_drop(m);
+}
+
+static void a_large_blob_changes_hands(void **state) {
+    struct memory *a = memory_new(false), *b = memory_new(false);
+    struct blob *large = blob_new(a, 0, 100000, 100000), *small = blob_new(a, 0, 300, 300);
+    assert_false(blob_transfer(a, b, small, 1));
+    large->refs++;
+    assert_false(blob_transfer(a, b, large, 1));
+    large->refs--;
+    assert_true(blob_transfer(a, b, large, 1));
+    assert_int_equal(large->shard, 1);
+    assert_int_equal(memory_used(a), blob_memory(small));
+    assert_int_equal(memory_used(b), blob_memory(large));
+    blob_release(a, small);
+    blob_release(b, large);
+    assert_int_equal(memory_used(a), 0);
+    assert_int_equal(memory_used(b), 0);
+    memory_drop(a);
+    memory_drop(b);
+}
+
+static void what_cannot_be_had_is_refused(void **state) {
+    struct memory *m = memory_new(false);
+    assert_null(blob_new(m, 0, 0, SIZE_MAX));
+    assert_null(blob_new(m, 0, 0, SIZE_MAX / 2));
+    assert_null(blob_receive(SIZE_MAX));
+    memory_fail_after(m, 1);
+    assert_null(blob_new(m, 0, 10, 10));
+    assert_int_equal(memory_used(m), 0);
+    memory_drop(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_reference_frees),
+        cmocka_unit_test(a_received_blob_is_charged_to_who_adopts_it),
+        cmocka_unit_test(only_its_own_class_fits),
+        cmocka_unit_test(a_large_blob_changes_hands),
+        cmocka_unit_test(what_cannot_be_had_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
