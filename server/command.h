@@ -119,6 +119,8 @@ void commands_init(void);
 const struct command *command_find(const char *name, size_t size);
 /* The row of a subcommand, or NULL. */
 const struct command *command_find_sub(const struct command *parent, const char *name, size_t size);
+/* The row with this number, of a command or a subcommand. */
+const struct command *command_by_number(uint16_t number);
 /* All top-level rows, in no order. */
 size_t command_count(void);
 const struct command *command_at(size_t i);

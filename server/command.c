@@ -1,0 +1,119 @@
+/* The lookup table of commands, built once from the families' rows. */
+#include "server/command.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOOKUP_SIZE 1024u           /* a power of two, well above twice the rows */
+#define NAME_MAX_SIZE 32u
+#define ROWS_MAX 1024u             /* with subcommands */
+
+static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server};
+#define N_FAMILIES (sizeof families / sizeof *families)
+
+static struct command *rows;        /* all top-level rows, copied, with what is filled in at start */
+static size_t n_rows;
+static const struct command *by_number[ROWS_MAX];
+static uint16_t lookup[LOOKUP_SIZE];        /* row + 1; 0: empty */
+static struct { uint64_t head, tail; } names[LOOKUP_SIZE];      /* first and last 8 bytes of the name, lower case: decide nearly all */
+
+/* Lower-cases ASCII letters in 8 bytes. Other bytes may change too, so the caller compares the name in full. */
+static inline uint64_t fold(uint64_t v) { return v | 0x2020202020202020u; }
+
+static inline uint64_t head_of(const char *name, size_t size) {
+    uint64_t v = 0;
+    if (size >= 8) memcpy(&v, name, 8);
+    else for (size_t i = 0; i < size; i++) v |= (uint64_t)(unsigned char)name[i] << (8 * i);
+    return fold(v);
+}
+
+static inline uint64_t tail_of(const char *name, size_t size) {
+    if (size < 8) return size;
+    uint64_t v;
+    memcpy(&v, name + size - 8, 8);
+    return fold(v) ^ size;
+}
+
+static inline uint32_t place_of(uint64_t head, uint64_t tail) { return (uint32_t)((head * 0x9e3779b97f4a7c15u ^ tail * 0xc2b2ae3d27d4eb4fu) >> 54) & (LOOKUP_SIZE - 1); }
+
+static bool same_name(const char *name, size_t size, const char *lower) {
+    for (size_t i = 0; i < size; i++) if (!lower[i] || tolower((unsigned char)name[i]) != lower[i]) return false;
+    return lower[size] == 0;
+}
+
+const struct command *command_find(const char *name, size_t size) {
+    if (size > NAME_MAX_SIZE) return NULL;
+    uint64_t head = head_of(name, size), tail = tail_of(name, size);
+    for (uint32_t i = place_of(head, tail);; i = (i + 1) & (LOOKUP_SIZE - 1)) {
+        if (!lookup[i]) return NULL;
+        const struct command *row = &rows[lookup[i] - 1];
+        if (names[i].head == head && names[i].tail == tail && same_name(name, size, row->name)) return row;
+    }
+}
+
+const struct command *command_find_sub(const struct command *parent, const char *name, size_t size) {
+    for (const struct command *sub = parent->subcommands; sub && sub->name; sub++) if (same_name(name, size, sub->name)) return sub;
+    return NULL;
+}
+
+const struct command *command_by_number(uint16_t number) { return by_number[number]; }
+size_t command_count(void) { return n_rows; }
+const struct command *command_at(size_t i) { return &rows[i]; }
+
+static void fill_in(struct command *row, uint16_t *number) {
+    if (*number == ROWS_MAX) abort();
+    row->number = (*number)++;
+    by_number[row->number] = row;
+    if (row->n_key_specs && row->keys[0].begin == KEY_BEGIN_INDEX && row->keys[0].find == KEY_FIND_RANGE) {
+        row->key_first = row->keys[0].pos;
+        row->key_last = row->keys[0].last < 0 ? row->keys[0].last : (int8_t)(row->keys[0].pos + row->keys[0].last);
+        row->key_step = row->keys[0].step;
+        /* Two specs of one key each (RENAME): one range. */
+        if (row->n_key_specs == 2 && row->keys[1].begin == KEY_BEGIN_INDEX && row->keys[1].pos == row->key_first + 1) row->key_last = row->keys[1].pos;
+    }
+}
+
+void commands_init(void) {
+    uint16_t number = 0;
+    for (size_t f = 0; f < N_FAMILIES; f++) for (const struct command *row = families[f]; row->name; row++) n_rows++;
+    rows = calloc(n_rows, sizeof *rows);
+    if (!rows) abort();
+    size_t at = 0;
+    for (size_t f = 0; f < N_FAMILIES; f++) for (const struct command *row = families[f]; row->name; row++) rows[at++] = *row;
+    for (at = 0; at < n_rows; at++) {
+        struct command *row = &rows[at];
+        fill_in(row, &number);
+        size_t size = strlen(row->name), n_subs = 0;
+        while (row->subcommands && row->subcommands[n_subs].name) n_subs++;
+        if (n_subs) {
+            struct command *subs = calloc(n_subs + 1, sizeof *subs);
+            if (!subs) abort();
+            memcpy(subs, row->subcommands, n_subs * sizeof *subs);
+            row->subcommands = subs;
+            for (size_t i = 0; i < n_subs; i++) {
+                fill_in(&subs[i], &number);
+                subs[i].parent = row;
+                if (!subs[i].group) subs[i].group = row->group;
+            }
+        }
+        uint64_t head = head_of(row->name, size), tail = tail_of(row->name, size);
+        uint32_t i = place_of(head, tail);
+        for (; lookup[i]; i = (i + 1) & (LOOKUP_SIZE - 1)) {
+            if (strcmp(rows[lookup[i] - 1].name, row->name)) continue;
+            fprintf(stderr, "command %s has two rows\n", row->name);
+            abort();
+        }
+        lookup[i] = (uint16_t)(at + 1);
+        names[i].head = head;
+        names[i].tail = tail;
+    }
+}
+
+bool arg_int64(const struct arg *a, int64_t *out, struct reply *r) {
+    if (parse_int64(a->p, a->size, out)) return true;
+    reply_not_integer(r);
+    return false;
+}
+
+bool arg_is(const struct arg *a, const char *word) { return same_name(a->p, a->size, word); }

@@ -1,0 +1,116 @@
+/* A connection: a client's socket, what it sent that is not run yet, what it is to be sent, and its session.
+ *
+ * Belongs to the thread that it was dealt to. A machine:
+ *
+ *   state     | what it is                                        | leaves to
+ *   RUNNING   | commands are dispatched as they come              | WAITING, CLOSING
+ *   WAITING   | the next command needs all before it finished     | RUNNING or BUSY, when they are; CLOSING
+ *   BUSY      | a task (several shards) is under way              | RUNNING, when it is done; CLOSING
+ *   CLOSING   | nothing more is dispatched; replies may go out    | REMOVED, when nothing is under way
+ *   REMOVED   | the proactor lets go of the socket                | freed at EV_REMOVED
+ *
+ *   invariant: while own hops of this flush or records (first) are unfinished, the connection is not REMOVED.
+ *
+ * Reading goes on whatever the client reads or not; it pauses only while more than CONN_INPUT_PAUSE bytes wait behind a command under way.
+ */
+#ifndef SERVER_CONN_H
+#define SERVER_CONN_H
+
+#include "server/thread.h"
+
+enum conn_state { CONN_RUNNING, CONN_WAITING, CONN_BUSY, CONN_CLOSING, CONN_REMOVED };
+
+#define CONN_INPUT_PAUSE (256u << 10)
+#define CONN_COMMANDS_A_TICK 1024u      /* commands of one client in one tick */
+#define CONN_COMMANDS_OUT 4096u         /* commands of one client that are not finished */
+#define CONN_HOLD_BYTES 16384u          /* replies that wait for the rest of their pipeline, at most */
+
+/* A command that is not whole yet, if it is large: so that what was parsed is not parsed again. */
+struct partial {
+    uint32_t argc, have, capacity;
+    size_t at;                      /* where in the input parsing goes on */
+    bool skip_newline, blob_took_rest;      /* rest: the bytes behind `at` are in the blob now */
+    struct blob *blob;              /* the argument that is being received into its own allocation, */
+    size_t blob_size, blob_have;    /* its size, and what has arrived */
+    struct partial_arg { size_t at; uint32_t size; struct blob *blob; } *args;
+};
+
+struct conn {
+    struct stream stream;           /* first: the proactor's name for it */
+    struct thread *thread;
+    struct conn *previous, *next;   /* the thread's list */
+    struct own *first, *last;       /* unfinished commands whose replies are not in out */
+    uint64_t own_sequence;          /* flush in which its last own, unordered hop was queued */
+    uint32_t n_out;                 /* commands dispatched and not finished */
+    uint8_t state, resp;
+    bool dirty, on_resume, paused, eof, close_after_reply, authenticated, local, no_touch, reply_off, reply_skip, reply_skip_next, unix_socket;
+    uint16_t db;
+    struct reply out, flight;       /* flight: what an unfinished send still reads from */
+    size_t flight_at;               /* bytes of flight that are sent, */
+    uint32_t flight_ref;            /* and refs */
+    uint64_t flight_ref_at, sent_bytes;     /* bytes of the next ref already sent */
+    struct block *in;
+    size_t in_at;                   /* bytes of in that were dispatched */
+    struct partial *partial;
+    struct task *task;
+    uint64_t id, active_ns, soft_since_ns;
+    int64_t created_ms;
+    char *name, *lib_name, *lib_version;
+};
+
+static inline bool conn_has_work(const struct conn *c) { return c->first || c->task || c->own_sequence == c->thread->own_sequence; }
+
+/* A new connection's socket, on its thread. */
+void conn_open(struct thread *t, int fd, bool unix_socket);
+/* Events. */
+void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint32_t buffer);
+void conn_received_direct(struct thread *t, struct conn *c, size_t size);
+void conn_ended(struct thread *t, struct conn *c, int result);
+void conn_sent(struct thread *t, struct conn *c, int result);
+void conn_removed(struct thread *t, struct conn *c);
+
+/* Frees a connection that the proactor no longer names (or after its end). */
+void conn_free(struct thread *t, struct conn *c);
+
+/* Goes on with input that waits (after a task, or the next tick). */
+void conn_resume(struct thread *t, struct conn *c);
+void conn_resume_later(struct thread *t, struct conn *c);
+/* Closes as soon as what is under way is finished; after_reply: and what is in out is sent. */
+void conn_close(struct conn *c, bool after_reply);
+/* Gives out a buffer before its first byte. */
+void conn_take_spare(struct thread *t, struct conn *c);
+/* Says that out may have something to send, or that the connection may be ready to go. */
+static inline void conn_mark(struct thread *t, struct conn *c);
+void conn_send_all(struct thread *t);
+void conn_check_timeouts(struct thread *t);
+
+/* Where a reply that is made now goes; after writing call conn_replied. */
+struct reply *conn_reply_begin(struct thread *t, struct conn *c);
+void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);
+
+/* dispatch.c: false: the command must wait (state WAITING was set); nothing was done. */
+bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc);
+
+/* task.c */
+void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_piece_done(struct thread *t, struct task *task, struct batch *b);
+void task_stopped(struct thread *t, struct task *task);
+void task_token(struct thread *t, struct task *task);
+void task_token_message(struct thread *t, struct note *n);
+/* Frees a task of the free list; the next one. */
+struct task *task_free(struct task *task);
+
+void conn_mark_slow(struct thread *t, struct conn *c);
+static inline void conn_mark(struct thread *t, struct conn *c) {
+    if (c->dirty) return;
+    if (__builtin_expect(t->n_dirty == t->dirty_capacity, 0)) {
+        conn_mark_slow(t, c);
+        return;
+    }
+    c->dirty = true;
+    t->dirty[t->n_dirty++] = c;
+}
+
+#endif

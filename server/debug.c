@@ -1,0 +1,179 @@
+#include "server/debug.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/route.h"
+
+#define POPULATE_SLICE 256u         /* keys of one slice: about 100 us */
+#define POPULATE_KEY_MAX 512u
+
+/* ---- SLEEP: everything stands still, as in a server of one thread ---- */
+
+static void debug_sleep(const struct spread *x, struct hop *h, struct reply *r) {
+    (void)x;
+    char text[64];
+    size_t n = h->argv[2].size < sizeof text - 1 ? h->argv[2].size : sizeof text - 1;
+    memcpy(text, h->argv[2].p, n);
+    text[n] = 0;
+    double s = strtod(text, NULL);
+    if (s > 0 && s < 1e6) {
+        struct timespec left = {.tv_sec = (time_t)s, .tv_nsec = (long)((s - floor(s)) * 1e9)};
+        while (nanosleep(&left, &left) && errno == EINTR) {}
+    }
+    reply_ok(r);
+}
+
+/* ---- OBJECT ---- */
+
+static enum hop_result debug_object(struct shard *s, struct hop *h, struct reply *r) {
+    static const char *const encodings[] = {"int", "embstr", "raw", "raw"};
+    struct key k;
+    if (!key_find(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) {
+        reply_error(r, "ERR no such key");
+        return HOP_DONE;
+    }
+    enum entry_encoding e = entry_encoding(k.entry);
+    size_t size = entry_string_size(k.entry);
+    char text[256];
+    snprintf(text, sizeof text, "Value at:%p refcount:1 encoding:%s serializedlength:%zu lru:%u lru_seconds_idle:%u", (void *)k.entry,
+        e == ENC_EMBEDDED && size > 44 ? "raw" : encodings[e], size + 1, k.entry->access, key_idle_s(s, k.entry));
+    reply_status(r, text);
+    return HOP_DONE;
+}
+
+/* ---- SET-ACTIVE-EXPIRE ---- */
+
+static enum hop_result debug_set_active_expire(struct shard *s, struct hop *h, struct reply *r) {
+    s->active_expire = !(h->argv[2].size == 1 && h->argv[2].p[0] == '0');
+    reply_ok(r);
+    return HOP_DONE;
+}
+
+/* ---- POPULATE: each shard makes its own keys, in slices ---- */
+
+struct population { const char *prefix; size_t prefix_size; int64_t count, size; };
+
+static bool population_of(const struct hop *h, struct population *p, struct reply *r) {
+    *p = (struct population){.prefix = "key", .prefix_size = 3, .size = -1};
+    if (!arg_int64(&h->argv[2], &p->count, r)) return false;
+    if (h->argc > 3) {
+        p->prefix = h->argv[3].p;
+        p->prefix_size = h->argv[3].size;
+    }
+    if (h->argc > 4 && !arg_int64(&h->argv[4], &p->size, r)) return false;
+    if (h->argc > 5 || p->count < 0 || p->prefix_size > POPULATE_KEY_MAX - 24 || (h->argc > 4 && (p->size < 0 || p->size > 512 << 20))) {
+        reply_error(r, "ERR value is out of range, must be positive");
+        return false;
+    }
+    return true;
+}
+
+struct populated { char name[POPULATE_KEY_MAX]; uint32_t size; uint64_t hash; int64_t n; };
+
+static bool populate_one(struct shard *s, struct db *db, const struct population *p, const struct populated *one, char *value) {
+    struct key k;
+    if (key_find(s, db, one->hash, one->name, one->size, &k)) return true;
+    int digits = snprintf(value, 32, "value:%lld", (long long)one->n);
+    size_t size = p->size < 0 ? (size_t)digits : (size_t)p->size;
+    if (size > (size_t)digits) value[digits] = 0;     /* snprintf's own NUL is part of the zeros */
+    return key_set_bytes(s, &k, value, size, false, EXPIRY_NONE, KEY_SET) == 0;
+}
+
+static enum hop_result debug_populate(struct shard *s, struct hop *h, struct reply *r) {
+    struct population p;
+    struct populated group[HOP_GROUP];
+    if (!population_of(h, &p, r)) return HOP_DONE;
+    char *value = calloc(1, (p.size > 0 ? (size_t)p.size : 0) + 64);
+    if (!value) {
+        reply_no_memory(r);
+        return HOP_DONE;
+    }
+    struct db *db = s->dbs[h->db];
+    bool enough = true;
+    for (uint32_t made = 0; made < POPULATE_SLICE && enough && (int64_t)h->state < p.count;) {
+        uint32_t n = 0, seen = 0;
+        for (; n < HOP_GROUP && seen < 16 * HOP_GROUP && (int64_t)h->state < p.count; h->state++, seen++) {
+            struct populated *one = &group[n];
+            memcpy(one->name, p.prefix, p.prefix_size);
+            one->name[p.prefix_size] = ':';
+            one->size = (uint32_t)p.prefix_size + 1 + format_int64(one->name + p.prefix_size + 1, (int64_t)h->state);
+            one->hash = hash_key(s->secret, one->name, one->size);
+            one->n = (int64_t)h->state;
+            struct arg name = {one->name, one->size, 0};
+            if (s->shards > 1 && route_shard(route_slot(s->secret, &name, one->hash), s->shards) != s->id) continue;
+            table_prefetch_directory(&db->keys, one->hash);
+            n++;
+        }
+        for (uint32_t i = 0; i < n; i++) table_prefetch_buckets(&db->keys, group[i].hash, true, true);
+        for (uint32_t i = 0; i < n && enough; i++) enough = populate_one(s, db, &p, &group[i], value);
+        made += seen;
+    }
+    free(value);
+    if (!enough) reply_no_memory(r);
+    else if ((int64_t)h->state < p.count) return HOP_AGAIN;
+    else reply_ok(r);
+    return HOP_DONE;
+}
+
+/* ---- HTSTATS ---- */
+
+static enum hop_result debug_htstats(struct shard *s, struct hop *h, struct reply *r) {
+    int64_t n;
+    struct table_stats stats = {0};
+    bool good = parse_int64(h->argv[2].p, h->argv[2].size, &n) && n >= 0 && n < s->n_dbs;
+    if (good) table_stats(&s->dbs[n]->keys, &stats);
+    reply_bytes(r, good ? "1" : "0", 1);
+    reply_bytes(r, (const char *)&stats, sizeof stats);
+    return HOP_DONE;
+}
+
+static void merge_htstats(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
+    char *text = malloc(2048 + 2048 * (size_t)n);
+    size_t at = 0, size = 2048 + 2048 * (size_t)n;
+    (void)h;
+    if (!text) {
+        reply_no_memory(r);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct table_stats t;
+        if (pieces[i]->size != sizeof t + 1 || pieces[i]->p[0] != '1') {
+            reply_error(r, "ERR Out of range database");
+            free(text);
+            return;
+        }
+        memcpy(&t, pieces[i]->p + 1, sizeof t);
+        at += (size_t)snprintf(text + at, size - at,
+            "[shard %u]\n keys: %llu\n segments: %llu\n directory: 2^%u (%llu)\n buckets: %llu\n slots: %llu\n load: %.3f\n home: %llu\n neighbour: %llu\n stash: %llu\n"
+            " chained: %llu in %llu buckets\n splits: %llu\n merges: %llu\n growth withheld: %llu\n bytes: %llu (%.2f a key)\n fill of segments, by sixteenths:",
+            i, (unsigned long long)t.entries, (unsigned long long)t.segments, t.depth, (unsigned long long)t.directory_size, (unsigned long long)t.buckets,
+            (unsigned long long)t.slots, t.slots ? (double)t.entries / (double)t.slots : 0.0, (unsigned long long)t.home, (unsigned long long)t.neighbour,
+            (unsigned long long)t.stash, (unsigned long long)t.chain, (unsigned long long)t.chain_buckets, (unsigned long long)t.splits, (unsigned long long)t.merges,
+            (unsigned long long)t.withheld, (unsigned long long)t.bytes, t.entries ? (double)t.bytes / (double)t.entries : 0.0);
+        for (size_t j = 0; j < sizeof t.fill / sizeof *t.fill; j++) at += (size_t)snprintf(text + at, size - at, " %llu", (unsigned long long)t.fill[j]);
+        at += (size_t)snprintf(text + at, size - at, "\n");
+    }
+    reply_verbatim(r, "txt", text, at);
+    free(text);
+}
+
+const char *const debug_help[] = {
+    "HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>", "    Show low level info about a key and its value.",
+    "POPULATE <count> [<prefix>] [<size>]", "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
+    "SET-ACTIVE-EXPIRE <0|1>", "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
+    "SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed.", NULL};
+
+#define DEBUG_FLAGS (CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_PROTECTED)
+const struct command debug_subcommands[] = {
+    {.name = "sleep", .arity = 3, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS, .on_spread = debug_sleep},
+    {.name = "object", .arity = -3, .plan = PLAN_SINGLE, .flags = DEBUG_FLAGS, .on_shard = debug_object, .keys = {KEY_RANGE(2, 0, 1, KEY_RO)}, .n_key_specs = 1},
+    {.name = "set-active-expire", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_set_active_expire},
+    {.name = "populate", .arity = -3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS | CMD_WRITE | CMD_SLICED, .on_shard = debug_populate},
+    {.name = "htstats", .arity = -3, .plan = PLAN_ALL, .merge = MERGE_CUSTOM, .flags = DEBUG_FLAGS, .on_shard = debug_htstats, .merge_custom = merge_htstats},
+    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS},
+    {0}};

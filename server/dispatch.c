@@ -1,0 +1,253 @@
+/* Dispatch: from a parsed command to what runs it. State of the connection (database, authentication, protocol) is applied here, in
+ * the order of the commands, however far parsing has run ahead.
+ */
+#include <ctype.h>
+#include <mimalloc.h>
+#include <stdio.h>
+
+#include "server/conn.h"
+#include "server/route.h"
+#include "server/scan.h"
+
+/* ---- errors that come before the command ---- */
+
+static void reply_now(struct thread *t, struct conn *c, const char *text) {
+    struct reply *r = conn_reply_begin(t, c);
+    reply_error(r, text);
+    conn_reply_end(t, c, r);
+    t->stats.errors++;
+}
+
+static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
+    char text[512];
+    size_t n = (size_t)snprintf(text, sizeof text, "ERR unknown command '%.*s', with args beginning with: ", (int)(argv[0].size < 128 ? argv[0].size : 128), argv[0].p);
+    size_t args = 0;
+    for (uint32_t i = 1; i < argc && args < 128 && n < sizeof text; i++) {
+        size_t left = 128 - args, size = argv[i].size < left ? argv[i].size : left;
+        int wrote = snprintf(text + n, sizeof text - n, "'%.*s' ", (int)size, argv[i].p);
+        n += (size_t)wrote;
+        args += (size_t)wrote;
+    }
+    reply_now(t, c, text);
+}
+
+static void unknown_subcommand(struct thread *t, struct conn *c, const struct command *row, const struct arg *sub) {
+    char text[256], name[32];
+    size_t i = 0;
+    for (; row->name[i] && i < sizeof name - 1; i++) name[i] = (char)toupper((unsigned char)row->name[i]);
+    name[i] = 0;
+    snprintf(text, sizeof text, "ERR unknown subcommand '%.*s'. Try %s HELP.", (int)(sub->size < 128 ? sub->size : 128), sub->p, name);
+    reply_now(t, c, text);
+}
+
+static void wrong_arity(struct thread *t, struct conn *c, const struct command *row) {
+    char text[128];
+    snprintf(text, sizeof text, "ERR wrong number of arguments for '%s%s%s' command", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
+    reply_now(t, c, text);
+}
+
+/* CMD HELP, from the container's lines. */
+static void reply_help(struct thread *t, struct conn *c, const struct command *container) {
+    struct reply *r = conn_reply_begin(t, c);
+    size_t n = 0;
+    char title[128], name[32];
+    size_t i = 0;
+    for (; container->name[i] && i < sizeof name - 1; i++) name[i] = (char)toupper((unsigned char)container->name[i]);
+    name[i] = 0;
+    while (container->help[n]) n++;
+    snprintf(title, sizeof title, "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name);
+    reply_array(r, n + 3);
+    reply_status(r, title);
+    for (i = 0; i < n; i++) reply_status(r, container->help[i]);
+    reply_status(r, "HELP");
+    reply_status(r, "    Print this help.");
+    conn_reply_end(t, c, r);
+}
+
+/* ---- plans ---- */
+
+static inline uint8_t hop_flags(const struct conn *c, const struct command *row) {
+    uint8_t flags = 0;
+    if (row->flags & CMD_WRITE) flags |= HOP_WRITE;
+    if (row->flags & CMD_VALUE_HINT) flags |= HOP_VALUE;
+    if (__builtin_expect(c->no_touch, 0)) flags |= HOP_NO_TOUCH;
+    if (__builtin_expect(c->reply_off | c->reply_skip, 0)) flags |= HOP_NO_REPLY;
+    return flags;
+}
+
+static inline struct hop *add_hop(struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
+    struct hop *h = outbox_add(t, shard, c, argv, argc, shard != t->id || c->first);
+    if (__builtin_expect(!h, 0)) {
+        reply_now(t, c, "OOM out of memory for the command's arguments");
+        return NULL;
+    }
+    h->run = row->on_shard;
+    h->row = row->number;
+    h->key_first = (uint8_t)row->key_first;
+    h->key_step = (uint8_t)row->key_step;
+    h->flags = hop_flags(c, row);
+    return h;
+}
+
+static inline uint32_t shard_of(const struct thread *t, const struct arg *key, uint64_t hash) {
+    return t->n_threads == 1 ? 0 : route_shard(route_slot(&t->server->secret, key, hash), t->n_threads);
+}
+
+static void single(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    if (!row->key_first) {      /* no key (TIME on a shard, for instance): the own shard */
+        struct hop *h = add_hop(t, c, row, t->id, argv, argc);
+        if (!h) return;
+        h->n_keys = 0;
+        h->hash = 0;
+        h->flags |= HOP_NO_KEY;
+        return;
+    }
+    const struct arg *key = &argv[row->key_first];
+    uint64_t hash = hash_key(&t->server->secret, key->p, key->size);
+    struct hop *h = add_hop(t, c, row, shard_of(t, key, hash), argv, argc);
+    if (!h) return;
+    h->hash = hash;
+    h->n_keys = 1;
+}
+
+static enum hop_result run_spread(struct shard *s, struct hop *h, struct reply *r) {
+    struct spread x = {&s, 1};
+    command_by_number(h->row)->on_spread(&x, h, r);
+    return HOP_DONE;
+}
+
+/* Several keys on one shard: one hop, with the hashes of all. Returns false if they are on several (nothing was done). */
+static bool one_shard(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    uint64_t few[16], *hashes = few, shard = 0;
+    void *memory = NULL;
+    if (n_keys > FANOUT_KEYS_MAX && row->plan == PLAN_FANOUT) return false;
+    if (n_keys > 1) {
+        hashes = memory = mi_malloc(n_keys * sizeof *hashes);
+        if (!memory) return false;
+    }
+    for (uint32_t i = 0; i < n_keys; i++) {
+        const struct arg *key = &argv[row->key_first + i * (uint32_t)row->key_step];
+        hashes[i] = hash_key(&t->server->secret, key->p, key->size);
+        uint32_t s = shard_of(t, key, hashes[i]);
+        if (i && s != shard) {
+            mi_free(memory);
+            return false;
+        }
+        shard = s;
+    }
+    struct hop *h = add_hop(t, c, row, (uint32_t)shard, argv, argc);
+    if (memory) tick_add_memory(thread_tick(t), memory);
+    if (!h) return true;
+    h->hash = hashes[0];
+    h->n_keys = n_keys;
+    h->hashes = memory ? hashes : NULL;
+    if (row->plan == PLAN_SPREAD) h->run = run_spread;
+    return true;
+}
+
+/* A command over several shards waits for all of its connection before it, and is waited for. */
+static bool drained(struct thread *t, struct conn *c) {
+    if (!conn_has_work(c)) return true;
+    if (t->n_threads == 1 && !c->first && !c->task && !t->stands_still) {
+        outbox_flush(t);
+        if (!conn_has_work(c)) return true;
+    }
+    c->state = CONN_WAITING;
+    if (!c->first && !c->task) conn_resume_later(t, c);     /* only own hops: they run in this tick */
+    return false;
+}
+
+static bool several_keys(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
+    uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last, n_keys = (last - first) / step + 1;
+    if (row->key_last < 0 && (argc - first) % step) {
+        wrong_arity(t, c, row);
+        return true;
+    }
+    if (one_shard(t, c, row, argv, argc, n_keys)) return true;
+    if (!drained(t, c)) return false;
+    if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
+    else task_start_exclusive(t, c, row, argv, argc, n_keys);
+    return true;
+}
+
+static bool cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct hop *h = add_hop(t, c, row, cursor_shard(&argv[1], t->n_threads), argv, argc);
+    if (!h) return true;
+    h->n_keys = 0;
+    h->hash = 0;
+    h->flags |= HOP_NO_KEY;
+    return true;
+}
+
+static void on_connection(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct reply *r = conn_reply_begin(t, c);
+    row->on_connection(c, argv, argc, r);
+    conn_reply_end(t, c, r);
+}
+
+static bool allowed(struct thread *t, struct conn *c, const struct command *row) {
+    if (__builtin_expect(!c->authenticated && !(row->flags & CMD_NO_AUTH), 0)) {
+        reply_now(t, c, "NOAUTH Authentication required.");
+        return false;
+    }
+    if (__builtin_expect((row->flags & CMD_PROTECTED) != 0, 0)) {
+        int debug = t->config->enable_debug_command;
+        if (debug == 0 || (debug == 2 && !c->local)) {
+            reply_now(t, c, "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, "
+                "otherwise you need to set this option in the configuration file, and then restart the server.");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc) {
+    const struct command *row = command_find(argv[0].p, argv[0].size);
+    if (__builtin_expect(!row, 0)) {
+        unknown_command(t, c, argv, argc);
+        return true;
+    }
+    if (__builtin_expect(row->subcommands != NULL, 0) && argc > 1) {
+        const struct command *sub = command_find_sub(row, argv[1].p, argv[1].size);
+        if (!sub) {
+            unknown_subcommand(t, c, row, &argv[1]);
+            return true;
+        }
+        row = sub;
+    }
+    if (__builtin_expect(row->arity > 0 ? (uint32_t)row->arity != argc : argc < (uint32_t)-row->arity, 0)) {
+        wrong_arity(t, c, row);
+        return true;
+    }
+    if (!allowed(t, c, row)) return true;
+    bool taken = true;
+    switch ((enum plan)row->plan) {
+    case PLAN_SINGLE: single(t, c, row, argv, argc); break;
+    case PLAN_CONNECTION:
+        if (row->parent && row->parent->help && !strcmp(row->name, "help")) reply_help(t, c, row->parent);
+        else on_connection(t, c, row, argv, argc);
+        break;
+    case PLAN_FANOUT: case PLAN_SPREAD: taken = several_keys(t, c, row, argv, argc); break;
+    case PLAN_CURSOR: taken = cursor(t, c, row, argv, argc); break;
+    case PLAN_ALL:
+        taken = drained(t, c);
+        if (taken) task_start_all(t, c, row, argv, argc);
+        break;
+    case PLAN_EXCLUSIVE:
+        if (t->n_threads == 1) {
+            struct hop *h = add_hop(t, c, row, t->id, argv, argc);
+            if (!h) break;
+            h->run = run_spread;
+            h->n_keys = 0;
+            h->hash = 0;
+            h->flags |= HOP_NO_KEY;
+            break;
+        }
+        taken = drained(t, c);
+        if (taken) task_start_exclusive(t, c, row, argv, argc, 0);
+        break;
+    }
+    if (taken) t->stats.commands++;
+    return taken;
+}

@@ -1,0 +1,442 @@
+/* Outboxes: hops on their way to shards, batches on their way back, and the order of replies.
+ *
+ * Map: adding hops; flush (collect, publish, arm, run); running batches, own and foreign; returns; retiring ticks; blobs to give back.
+ *
+ * Order of replies. A connection's commands that may finish out of order have a record (struct own) in its list; a reply at the head goes
+ * straight to the connection's output, others wait in their batch. Own hops of a connection without records need none: they run in this
+ * flush, in order, before anything that comes back is looked at. So with one thread there are no records at all.
+ */
+#include <mimalloc.h>
+#include <stdlib.h>
+
+#include "io/clock.h"
+#include "server/conn.h"
+#include "server/thread.h"
+#include "shard/batch.h"
+#include "shard/blob.h"
+
+/* ---- adding ---- */
+
+static struct batch *batch_new(struct thread *t, uint32_t to) {
+    struct batch *b = t->free_batches;
+    if (b) t->free_batches = b->next;
+    else {
+        b = mi_malloc_aligned(sizeof *b, 64);
+        if (!b) abort();    /* 40 KB refused: nothing can be answered any more */
+        b->replies = (struct reply){0};
+        b->message.armed = &t->armed;
+        b->message.from = t->id;
+        b->message.kind = MESSAGE_BATCH;
+    }
+    b->n = b->n_args = b->done = 0;
+    b->to = to;
+    b->next = NULL;
+    b->tick = NULL;
+    b->task = NULL;
+    b->sliced = false;
+    b->now_ms = t->now_ms;
+    return b;
+}
+
+void batch_recycle(struct thread *t, struct batch *b) {
+    struct reply *r = &b->replies;
+    for (uint32_t i = 0; i < r->n_refs; i++) if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+    r->size = r->n_refs = r->refs_bytes = 0;
+    r->failed = false;
+    if (r->capacity > 1u << 20) reply_drop(r);
+    b->next = t->free_batches;
+    t->free_batches = b;
+}
+
+static void queue_batch(struct thread *t, struct batch *b) {
+    if (b->to == t->id) {
+        if (t->own_last) t->own_last->next = b;
+        else t->own_batch = b;
+        t->own_last = b;
+        return;
+    }
+    t->outbox_used = true;
+    if (t->outbox_last[b->to]) t->outbox_last[b->to]->next = b;
+    else t->outbox_first[b->to] = b;
+    t->outbox_last[b->to] = b;
+}
+
+static struct batch *batch_with_room(struct thread *t, uint32_t shard, uint32_t argc) {
+    struct batch *b = shard == t->id ? t->own_last : t->outbox_last[shard];
+    if (b && !b->task && b->n < BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
+    if (b && t->n_threads == 1 && !t->stands_still) outbox_flush(t);     /* alone, nothing forbids to run at once, and the cache is warm */
+    b = batch_new(t, shard);
+    b->tick = thread_tick(t);
+    b->tick->open++;
+    queue_batch(t, b);
+    return b;
+}
+
+/* Blobs among the arguments pass to the copy. */
+static void move_blobs(struct tick *k, struct arg *from, struct arg *to, uint32_t argc) {
+    for (uint32_t i = 0; i < argc; i++) {
+        if (!(from[i].flags & ARG_BLOB)) continue;
+        from[i].flags &= ~(uint32_t)ARG_BLOB;
+        tick_add_blob(k, &to[i]);
+    }
+}
+
+struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc, bool ordered) {
+    bool large = argc > BATCH_ARGS / 4;
+    struct batch *b = batch_with_room(t, shard, large ? 0 : argc);
+    struct hop *h = &b->hops[b->n];
+    struct own *own = &b->own[b->n];
+    struct arg *to = &b->args[b->n_args];
+    if (large) {
+        to = mi_malloc(argc * sizeof *to);
+        if (!to) return NULL;
+        tick_add_memory(b->tick, to);
+    } else b->n_args += argc;
+    for (uint32_t i = 0; i < argc; i++) to[i] = argv[i];
+    if (__builtin_expect(t->argv_has_blob, 0)) move_blobs(b->tick, argv, to, argc);
+    h->argv = to;
+    h->argc = argc;
+    h->hashes = NULL;
+    h->origin = c;
+    h->state = 0;
+    h->db = c->db;
+    h->resp = c->resp;
+    own->conn = NULL;
+    if (ordered) {
+        *own = (struct own){c, NULL, b, b->n};
+        if (c->last) c->last->next = own;
+        else c->first = own;
+        c->last = own;
+    } else c->own_sequence = t->own_sequence;
+    c->n_out++;
+    b->n++;
+    return h;
+}
+
+struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task) {
+    struct batch *b = batch_new(t, shard);
+    b->task = task;
+    b->n = 1;
+    b->own[0].conn = NULL;
+    return b;
+}
+
+void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
+
+/* ---- running ---- */
+
+struct own_run { struct thread *t; struct batch *b; };
+
+static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
+    r->size = size;
+    while (r->n_refs > n_refs) {
+        struct reply_ref *ref = &r->refs[--r->n_refs];
+        r->refs_bytes -= ref->size;
+        blob_release(s->memory, ref->blob);
+    }
+}
+
+static inline void run_into(struct shard *s, struct hop *h, struct reply *r) {
+    r->resp = h->resp;
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) {
+        size_t size = r->size;
+        uint32_t n_refs = r->n_refs;
+        h->run(s, h, r);
+        drop_since(s, r, size, n_refs);
+        return;
+    }
+    h->run(s, h, r);
+}
+
+/* A hop of this thread: its reply goes straight to its connection unless an earlier one is still out. */
+static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop *h) {
+    struct own_run *x = ctx;
+    struct thread *t = x->t;
+    struct batch *b = x->b;
+    struct conn *c = h->origin;
+    uint32_t i = (uint32_t)(h - b->hops);
+    if (__builtin_expect(!b->own[i].conn, 1)) {
+        if (!c->out.p) conn_take_spare(t, c);
+        run_into(t->shard, h, &c->out);
+        c->n_out--;
+        conn_mark(t, c);
+    } else if (c->first == &b->own[i]) {
+        if (!c->out.p) conn_take_spare(t, c);
+        run_into(t->shard, h, &c->out);
+        c->n_out--;
+        struct own *next = c->first = b->own[i].next;
+        if (!next) {
+            c->last = NULL;
+            if (c->state == CONN_WAITING) conn_resume_later(t, c);
+        }
+        if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
+        else conn_mark(t, c);
+    } else run_into(t->shard, h, &b->replies);
+    b->ends[i] = b->replies.size;
+    b->done = i + 1;
+}
+
+static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct hop *h) {
+    struct own_run *x = ctx;
+    struct batch *b = x->b;
+    run_into(x->t->shard, h, &b->replies);
+    b->ends[h - b->hops] = b->replies.size;
+}
+
+/* Runs a piece that may say AGAIN. True: it is done. */
+static bool run_slice(struct thread *t, struct batch *b) {
+    struct hop *h = &b->hops[0];
+    t->shard->now_ms = b->now_ms;
+    b->replies.resp = h->resp;
+    if (h->run(t->shard, h, &b->replies) == HOP_AGAIN) {
+        b->next = NULL;
+        if (t->slices_last) t->slices_last->next = b;
+        else t->slices = b;
+        t->slices_last = b;
+        return false;
+    }
+    b->ends[0] = b->replies.size;
+    return true;
+}
+
+static void send_back(struct thread *t, struct batch *b) {
+    struct thread *to = t->server->threads[b->message.from];
+    mailbox_push(&to->returns, &b->message);
+    thread_want_wake(t, b->message.from);
+}
+
+static void run_own(struct thread *t) {
+    while (t->own_batch) {
+        struct batch *b = t->own_batch;
+        t->own_batch = b->next;
+        if (!t->own_batch) t->own_last = NULL;
+        b->next = NULL;
+        if (b->task) {
+            if (b->sliced ? run_slice(t, b) : (t->shard->now_ms = b->now_ms, exec_foreign(&(struct own_run){t, b}, &b->hops[0]), true)) task_piece_done(t, b->task, b);
+            continue;
+        }
+        struct own_run x = {t, b};
+        t->shard->now_ms = b->now_ms;
+        batch_run(t->shard, b->hops, b->n, false, exec_own, &x);
+        b->next = b->tick->batches;
+        b->tick->batches = b;
+        b->tick->open--;
+    }
+    t->own_sequence++;
+}
+
+static void run_foreign(struct thread *t, struct batch *b) {
+    t->stats.batches_taken++;
+    t->stats.hops_taken += b->n;
+    if (b->sliced) {
+        if (run_slice(t, b)) send_back(t, b);
+        return;
+    }
+    struct own_run x = {t, b};
+    t->shard->now_ms = b->now_ms;
+    batch_run(t->shard, b->hops, b->n, true, exec_foreign, &x);
+    send_back(t, b);
+}
+
+static void release_blobs(struct thread *t, struct release *m) {
+    for (uint32_t i = 0; i < m->n; i++) blob_release(t->shard->memory, m->blobs[i]);
+    mi_free(m);
+}
+
+static void run_requests(struct thread *t) {
+    struct message *m;
+    while (!t->stands_still && (m = mailbox_next(&t->requests))) {
+        switch ((enum message_kind)m->kind) {
+        case MESSAGE_BATCH: run_foreign(t, (struct batch *)m); break;
+        case MESSAGE_RELEASE: release_blobs(t, (struct release *)m); break;
+        case MESSAGE_STOP: {
+            uint32_t from = m->from;
+            t->stands_still = true;
+            m->kind = MESSAGE_STOPPED;
+            mailbox_push(&t->server->threads[from]->returns, m);
+            thread_want_wake(t, from);
+            break;
+        }
+        default: abort();
+        }
+    }
+}
+
+bool outbox_run_slices(struct thread *t) {
+    if (!t->slices || t->stands_still) return false;
+    struct batch *b = t->slices;
+    t->slices = b->next;
+    if (!t->slices) t->slices_last = NULL;
+    b->next = NULL;
+    if (run_slice(t, b)) {
+        if (b->message.from == t->id) task_piece_done(t, b->task, b);
+        else send_back(t, b);
+    }
+    return t->slices != NULL;
+}
+
+/* ---- flush ---- */
+
+static void publish(struct thread *t) {
+    uint64_t sequence = ++t->sequence;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        struct batch *b = t->outbox_first[s];
+        if (!b) continue;
+        t->outbox_first[s] = t->outbox_last[s] = NULL;
+        while (b) {
+            struct batch *next = b->next;
+            if (!b->task) {
+                b->next = b->tick->batches;
+                b->tick->batches = b;
+            }
+            b->message.sequence = sequence;
+            t->stats.batches_sent++;
+            t->stats.hops_sent += b->n;
+            mailbox_push(&t->server->threads[s]->requests, &b->message);
+            b = next;
+        }
+        thread_want_wake(t, s);
+    }
+    mailbox_arm(&t->armed, sequence);
+    t->outbox_used = false;
+}
+
+void outbox_flush(struct thread *t) {
+    if (t->n_threads > 1) {
+        mailbox_collect(&t->requests);
+        if (t->outbox_used) publish(t);
+        run_requests(t);
+    }
+    if (t->own_batch && !t->stands_still) run_own(t);
+}
+
+/* ---- coming back ---- */
+
+void outbox_emit(struct thread *t, struct conn *c) {
+    struct own *o = c->first;
+    if (!c->out.p) conn_take_spare(t, c);
+    while (o && o->index < o->batch->done) {
+        struct batch *b = o->batch;
+        size_t start = o->index ? b->ends[o->index - 1] : 0;
+        uint32_t i;
+        do {
+            i = o->index;
+            o = o->next;
+            c->n_out--;
+        } while (o && o->batch == b && o->index == i + 1 && o->index < b->done);
+        reply_take(&c->out, &b->replies, start, b->ends[i]);
+    }
+    c->first = o;
+    if (!o) {
+        c->last = NULL;
+        if (c->state == CONN_WAITING) conn_resume_later(t, c);
+    }
+    conn_mark(t, c);
+}
+
+static void came_back(struct thread *t, struct batch *b) {
+    if (b->task) {
+        task_piece_done(t, b->task, b);
+        return;
+    }
+    b->done = b->n;
+    b->tick->open--;
+    for (uint32_t i = 0; i < b->n; i++) if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
+}
+
+/* While own hops wait (a coordinator holds the shard), what came back waits too: their connections' earlier replies are not there yet. */
+static void take_back(struct thread *t, struct batch *b) {
+    if (!t->own_batch || b->task) {
+        came_back(t, b);
+        return;
+    }
+    b->message.next = NULL;
+    if (t->deferred_last) t->deferred_last->next = &b->message;
+    else t->deferred = &b->message;
+    t->deferred_last = &b->message;
+}
+
+static void take_deferred(struct thread *t) {
+    while (t->deferred && !t->own_batch) {
+        struct message *m = t->deferred;
+        t->deferred = m->next;
+        if (!t->deferred) t->deferred_last = NULL;
+        came_back(t, (struct batch *)m);
+    }
+}
+
+void outbox_take_returns(struct thread *t) {
+    take_deferred(t);
+    mailbox_collect(&t->returns);
+    struct message *m;
+    while ((m = mailbox_next(&t->returns))) {
+        struct note *n = (struct note *)m;
+        switch ((enum message_kind)m->kind) {
+        case MESSAGE_BATCH: take_back(t, (struct batch *)m); break;
+        case MESSAGE_STOPPED: task_stopped(t, n->task); mi_free(n); break;
+        case MESSAGE_GO:
+            t->stands_still = false;
+            t->config = config_current();
+            mi_free(n);
+            break;
+        case MESSAGE_TOKEN: task_token(t, n->task); mi_free(n); break;
+        case MESSAGE_TOKEN_ASK: case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
+        case MESSAGE_ADOPT: conn_open(t, (int)(n->value >> 1), n->value & 1); mi_free(n); break;
+        default: abort();
+        }
+    }
+}
+
+/* Oldest first, so that a batch outlives every reply that waits behind one of an older tick. */
+void outbox_retire(struct thread *t) {
+    for (; t->tick_first != t->tick_next; t->tick_first++) {
+        struct tick *k = &t->ticks[t->tick_first % TICKS];
+        if (k->open) break;
+        for (uint32_t i = 0; i < k->n_buffers; i++) proactor_give_buffer(t->proactor, k->buffers[i]);
+        for (uint32_t i = 0; i < k->n_blobs; i++)
+            if (k->blobs[i]->flags & ARG_BLOB) blob_discard((struct blob *)(void *)(k->blobs[i]->p - offsetof(struct blob, bytes)));
+        for (uint32_t i = 0; i < k->n_blocks; i++) {
+            struct block *b = k->blocks[i];
+            if (!--b->pins && b->dropped) mi_free(b);
+        }
+        for (uint32_t i = 0; i < k->n_memory; i++) mi_free(k->memory[i]);
+        k->n_buffers = k->n_blobs = k->n_blocks = k->n_memory = 0;
+        while (k->batches) {
+            struct batch *b = k->batches;
+            k->batches = b->next;
+            batch_recycle(t, b);
+        }
+    }
+}
+
+/* ---- blobs whose bytes were sent ---- */
+
+void outbox_release_blob(struct thread *t, struct blob *b) {
+    if (b->shard == t->id && !t->stands_still) {
+        blob_release(t->shard->memory, b);
+        return;
+    }
+    struct release *m = t->releases[b->shard];
+    if (!m) {
+        m = mi_malloc(sizeof *m);
+        if (!m) abort();
+        m->message = (struct message){.kind = MESSAGE_RELEASE, .from = t->id};
+        m->n = 0;
+        t->releases[b->shard] = m;
+    }
+    m->blobs[m->n++] = b;
+    if (m->n == sizeof m->blobs / sizeof *m->blobs) outbox_publish_releases(t);
+}
+
+void outbox_publish_releases(struct thread *t) {
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        struct release *m = t->releases[s];
+        if (!m || (s == t->id && t->stands_still && m->n < sizeof m->blobs / sizeof *m->blobs)) continue;
+        t->releases[s] = NULL;
+        if (s == t->id && !t->stands_still) release_blobs(t, m);
+        else {
+            mailbox_push(&t->server->threads[s]->requests, &m->message);
+            thread_want_wake(t, s);
+        }
+    }
+}

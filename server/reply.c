@@ -1,0 +1,190 @@
+#include "server/reply.h"
+
+#include <math.h>
+#include <mimalloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "shard/blob.h"
+#include "shard/keyspace.h"
+
+#define REPLY_FIRST 4096u       /* bytes of a reply's first allocation */
+
+void reply_drop(struct reply *r) {
+    mi_free(r->p);
+    mi_free(r->refs);
+    *r = (struct reply){.resp = r->resp};
+}
+
+bool reply_grow(struct reply *r, size_t more) {
+    size_t capacity = r->capacity ? r->capacity : REPLY_FIRST;
+    if (r->failed) return false;
+    while (capacity < r->size + more) capacity *= 2;
+    char *p = mi_realloc(r->p, capacity);
+    if (!p) {
+        r->failed = true;
+        return false;
+    }
+    r->p = p;
+    r->capacity = capacity;
+    return true;
+}
+
+/* kind, decimal number, CR LF. */
+static void header(struct reply *r, char kind, int64_t n) {
+    char *p = reply_room(r, 24);
+    if (!p) return;
+    *p = kind;
+    unsigned digits = format_int64(p + 1, n);
+    p[digits + 1] = '\r';
+    p[digits + 2] = '\n';
+    r->size += digits + 3;
+}
+
+void reply_status(struct reply *r, const char *text) {
+    REPLY_LITERAL(r, "+");
+    reply_bytes(r, text, strlen(text));
+    REPLY_LITERAL(r, "\r\n");
+}
+
+void reply_error(struct reply *r, const char *text) {
+    size_t n = strlen(text);
+    char *p = reply_room(r, n + 3);
+    if (!p) return;
+    *p++ = '-';
+    for (size_t i = 0; i < n; i++) *p++ = text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
+    *p++ = '\r';
+    *p++ = '\n';
+    r->size += n + 3;
+}
+
+void reply_errorf(struct reply *r, const char *format, ...) {
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    reply_error(r, text);
+}
+
+void reply_int(struct reply *r, int64_t v) { header(r, ':', v); }
+
+void reply_bulk(struct reply *r, const char *v, size_t size) {
+    char *p = reply_room(r, size + 32);
+    if (!p) return;
+    char *start = p;
+    *p++ = '$';
+    if (size < 10) *p++ = (char)('0' + size);
+    else p += format_int64(p, (int64_t)size);
+    memcpy(p, "\r\n", 2);
+    memcpy(p + 2, v, size);
+    memcpy(p + 2 + size, "\r\n", 2);
+    r->size += (size_t)(p - start) + size + 4;
+}
+
+void reply_bulk_text(struct reply *r, const char *text) { reply_bulk(r, text, strlen(text)); }
+
+void reply_bulk_int(struct reply *r, int64_t v) {
+    char digits[24];
+    reply_bulk(r, digits, format_int64(digits, v));
+}
+
+static bool room_for_ref(struct reply *r) {
+    if (r->n_refs < r->refs_capacity) return true;
+    uint32_t capacity = r->refs_capacity ? r->refs_capacity * 2 : 4;
+    struct reply_ref *refs = mi_realloc(r->refs, capacity * sizeof *refs);
+    if (!refs) return false;
+    r->refs = refs;
+    r->refs_capacity = capacity;
+    return true;
+}
+
+void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size) {
+    if (size < BLOB_SHARE_MIN || r->failed || !room_for_ref(r)) {
+        reply_bulk(r, b->bytes + start, size);
+        return;
+    }
+    header(r, '$', (int64_t)size);
+    if (r->failed) return;
+    b->refs++;
+    r->refs[r->n_refs++] = (struct reply_ref){.at = r->size, .blob = b, .start = start, .size = size};
+    r->refs_bytes += size;
+    REPLY_LITERAL(r, "\r\n");
+}
+
+void reply_null(struct reply *r) {
+    if (r->resp < 3) REPLY_LITERAL(r, "$-1\r\n");
+    else REPLY_LITERAL(r, "_\r\n");
+}
+
+void reply_null_array(struct reply *r) {
+    if (r->resp < 3) REPLY_LITERAL(r, "*-1\r\n");
+    else REPLY_LITERAL(r, "_\r\n");
+}
+
+void reply_array(struct reply *r, size_t n) { header(r, '*', (int64_t)n); }
+
+void reply_map(struct reply *r, size_t n) {
+    if (r->resp < 3) header(r, '*', (int64_t)n * 2);
+    else header(r, '%', (int64_t)n);
+}
+
+void reply_set(struct reply *r, size_t n) { header(r, r->resp < 3 ? '*' : '~', (int64_t)n); }
+
+void reply_push(struct reply *r, size_t n) { header(r, r->resp < 3 ? '*' : '>', (int64_t)n); }
+
+void reply_double(struct reply *r, double v) {
+    char text[64];
+    if (isinf(v)) snprintf(text, sizeof text, v > 0 ? "inf" : "-inf");
+    else if (isnan(v)) snprintf(text, sizeof text, "nan");
+    else snprintf(text, sizeof text, "%.17g", v);
+    if (r->resp < 3) {
+        reply_bulk_text(r, text);
+        return;
+    }
+    REPLY_LITERAL(r, ",");
+    reply_bytes(r, text, strlen(text));
+    REPLY_LITERAL(r, "\r\n");
+}
+
+void reply_bool(struct reply *r, bool v) {
+    if (r->resp < 3) reply_int(r, v);
+    else if (v) REPLY_LITERAL(r, "#t\r\n");
+    else REPLY_LITERAL(r, "#f\r\n");
+}
+
+void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size) {
+    if (r->resp < 3) {
+        reply_bulk(r, p, size);
+        return;
+    }
+    header(r, '=', (int64_t)size + 4);
+    reply_bytes(r, kind3, 3);
+    REPLY_LITERAL(r, ":");
+    reply_bytes(r, p, size);
+    REPLY_LITERAL(r, "\r\n");
+}
+
+void reply_wrong_type(struct reply *r) { REPLY_LITERAL(r, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"); }
+void reply_syntax_error(struct reply *r) { REPLY_LITERAL(r, "-ERR syntax error\r\n"); }
+void reply_not_integer(struct reply *r) { REPLY_LITERAL(r, "-ERR value is not an integer or out of range\r\n"); }
+void reply_no_memory(struct reply *r) { REPLY_LITERAL(r, "-OOM command not allowed when used memory > 'maxmemory'.\r\n"); }
+
+void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) {
+    size_t base = to->size;
+    reply_bytes(to, from->p + start, end - start);
+    if (__builtin_expect(!from->n_refs, 1)) return;
+    for (uint32_t i = 0; i < from->n_refs; i++) {
+        struct reply_ref *ref = &from->refs[i];
+        if (!ref->blob || ref->at < start || ref->at >= end) continue;
+        if (to->failed || !room_for_ref(to)) {
+            to->failed = true;
+            return;
+        }
+        to->refs[to->n_refs] = *ref;
+        to->refs[to->n_refs++].at = base + (ref->at - start);
+        to->refs_bytes += ref->size;
+        from->refs_bytes -= ref->size;
+        ref->blob = NULL;
+    }
+}

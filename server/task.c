@@ -1,0 +1,393 @@
+/* Tasks: commands that need more than one hop. One at a time for a connection, which is drained before and waits until it is done.
+ *
+ *   kind       | states                                           | what it does
+ *   FANOUT     | WAVE -> (all pieces back) -> WAVE ... -> done    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
+ *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
+ *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
+ *              | stand still) -> runs -> done                     |
+ *
+ * The token: thread 0 gives it to one coordinator at a time, in the order of asking. A shard stands still between two hops: its thread
+ * goes on with its sockets and with what came back, but takes nothing from its mailbox and runs no own hop until GO. Nobody waits in
+ * a blocking way, and since there is one token two coordinators can't wait for each other.
+ */
+#include <mimalloc.h>
+#include <stdlib.h>
+
+#include "server/conn.h"
+#include "server/route.h"
+#include "server/thread.h"
+#include "shard/blob.h"
+
+enum task_kind { TASK_FANOUT, TASK_ALL, TASK_EXCLUSIVE };
+
+struct task {
+    struct task *next;              /* free list */
+    struct conn *conn;
+    const struct command *row;
+    enum task_kind kind;
+    bool no_reply, started;
+    struct tick *tick;              /* pinned until the end, if argv points into receive buffers */
+    struct arg *argv;               /* own array; its bytes too where copied */
+    uint32_t argc, n_keys, next_key, wave_end;
+    uint32_t outstanding;           /* pieces, or shards that do not stand still yet */
+    uint64_t *hashes;               /* of all keys */
+    struct arg *piece_args;         /* of this wave */
+    uint64_t *piece_hashes;
+    uint16_t *piece_shard;          /* of each key of this wave */
+    struct batch **pieces;          /* by shard, of this wave; NULL: none */
+    int64_t sum;
+    struct reply error;             /* the first error; size 0: none */
+    struct hop hop;                 /* EXCLUSIVE */
+};
+
+struct task *task_free(struct task *k) {
+    struct task *next = k->next;
+    mi_free(k);
+    return next;
+}
+
+static struct reply *output(struct thread *t, struct task *k) {
+    struct conn *c = k->conn;
+    if (k->no_reply) {
+        t->scratch.size = 0;
+        t->scratch.resp = c->resp;
+        return &t->scratch;
+    }
+    if (!c->out.p) conn_take_spare(t, c);
+    c->out.resp = c->resp;
+    return &c->out;
+}
+
+/* Copies the argument vector, and with bytes what it points to. NULL: no memory. */
+static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
+    size_t size = argc * sizeof *argv;
+    if (bytes) for (uint32_t i = 0; i < argc; i++) size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
+    struct arg *copy = mi_malloc(size ? size : 1);
+    if (!copy) return NULL;
+    char *to = (char *)(copy + argc);
+    for (uint32_t i = 0; i < argc; i++) {
+        copy[i] = argv[i];
+        argv[i].flags &= ~(uint32_t)ARG_BLOB;       /* a blob is the copy's from here on */
+        if (!bytes || copy[i].flags & ARG_BLOB) continue;
+        memcpy(to, argv[i].p, argv[i].size);
+        copy[i].p = to;
+        to += argv[i].size;
+    }
+    return copy;
+}
+
+static struct task *task_new(struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes) {
+    struct task *k = t->free_tasks;
+    if (k) t->free_tasks = k->next;
+    else if (!(k = mi_malloc(sizeof *k))) return NULL;
+    *k = (struct task){.conn = c, .row = row, .kind = kind, .argc = argc, .no_reply = c->reply_off || c->reply_skip};
+    k->pieces = mi_calloc(t->n_threads, sizeof *k->pieces);
+    k->argv = k->pieces ? copy_args(argv, argc, copy_bytes) : NULL;
+    if (!k->argv) {
+        mi_free(k->pieces);
+        mi_free(k);
+        return NULL;
+    }
+    if (!copy_bytes) {
+        k->tick = thread_tick(t);
+        k->tick->open++;
+    }
+    c->task = k;
+    c->state = CONN_BUSY;
+    t->stats.tasks++;
+    return k;
+}
+
+static void discard_blobs(struct arg *argv, uint32_t argc) {
+    for (uint32_t i = 0; i < argc; i++)
+        if (argv[i].flags & ARG_BLOB) blob_discard((struct blob *)(void *)(argv[i].p - offsetof(struct blob, bytes)));
+}
+
+static void drop_wave(struct task *k) {
+    mi_free(k->piece_args);
+    mi_free(k->piece_hashes);
+    mi_free(k->piece_shard);
+    k->piece_args = NULL;
+    k->piece_hashes = NULL;
+    k->piece_shard = NULL;
+}
+
+static void finish(struct thread *t, struct task *k) {
+    struct conn *c = k->conn;
+    drop_wave(k);
+    discard_blobs(k->argv, k->argc);
+    mi_free(k->argv);
+    mi_free(k->hashes);
+    mi_free(k->pieces);
+    reply_drop(&k->error);
+    if (k->tick) k->tick->open--;
+    k->next = t->free_tasks;
+    t->free_tasks = k;
+    c->task = NULL;
+    if (c->state == CONN_BUSY) c->state = CONN_RUNNING;
+    conn_mark(t, c);
+    conn_resume_later(t, c);
+}
+
+static void no_memory(struct thread *t, struct conn *c) {
+    struct reply *r = conn_reply_begin(t, c);
+    reply_no_memory(r);
+    conn_reply_end(t, c, r);
+}
+
+/* ---- fan-out ---- */
+
+static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes, uint32_t key_step) {
+    struct batch *b = outbox_piece(t, shard, k);
+    struct hop *h = &b->hops[0];
+    *h = (struct hop){.hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
+        .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
+        .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number};
+    b->sliced = k->row->flags & CMD_SLICED;
+    k->pieces[shard] = b;
+    k->outstanding++;
+    outbox_send_piece(t, b);
+}
+
+/* Deals the keys [next_key, wave_end) to their shards, by counting. False: no memory. */
+static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
+    uint32_t n = k->wave_end - k->next_key, step = (uint32_t)k->row->key_step, first = (uint32_t)k->row->key_first, args_at = 0, hashes_at = 0;
+    k->piece_args = mi_malloc((n * step + t->n_threads) * sizeof *k->piece_args);
+    k->piece_hashes = mi_malloc(n * sizeof *k->piece_hashes);
+    k->piece_shard = mi_malloc(n * sizeof *k->piece_shard);
+    if (!k->piece_args || !k->piece_hashes || !k->piece_shard) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        struct arg *key = &k->argv[first + (k->next_key + i) * step];
+        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[k->next_key + i]), t->n_threads);
+        k->piece_shard[i] = (uint16_t)s;
+        counts[s]++;
+    }
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        if (!counts[s]) continue;
+        struct arg *args = &k->piece_args[args_at], *to = args + 1;
+        uint64_t *hashes = &k->piece_hashes[hashes_at], *hash = hashes;
+        args[0] = k->argv[0];
+        for (uint32_t i = 0; i < n; i++) {
+            if (k->piece_shard[i] != s) continue;
+            *hash++ = k->hashes[k->next_key + i];
+            for (uint32_t j = 0; j < step; j++) {
+                struct arg *from = &k->argv[first + (k->next_key + i) * step + j];
+                *to++ = *from;
+                from->flags &= ~(uint32_t)ARG_BLOB;
+            }
+        }
+        send_piece(t, k, s, args, (uint32_t)(to - args), counts[s], hashes, step);
+        args_at += (uint32_t)(to - args);
+        hashes_at += counts[s];
+    }
+    return true;
+}
+
+static bool start_wave(struct thread *t, struct task *k) {
+    uint32_t most = FANOUT_KEYS_MAX * t->n_threads, left = k->n_keys - k->next_key, *counts = mi_calloc(t->n_threads, sizeof *counts);
+    k->wave_end = k->next_key + (left < most ? left : most);
+    bool dealt = counts && deal_wave(t, k, counts);
+    mi_free(counts);
+    return dealt;
+}
+
+/* The end of the value at `at` of a piece's bytes; a bulk behind a ref has no bytes of its own here. */
+static size_t value_end(const struct reply *piece, size_t at, uint32_t *ref) {
+    size_t line = at;
+    while (piece->p[line] != '\r') line++;
+    line += 2;
+    if (piece->p[at] != '$' || piece->p[at + 1] == '-') return line;
+    if (*ref < piece->n_refs && piece->refs[*ref].at == line) {
+        ++*ref;
+        return line + 2;
+    }
+    return line + (size_t)strtoull(piece->p + at + 1, NULL, 10) + 2;
+}
+
+static bool merge_each(struct thread *t, struct task *k) {
+    struct reply *r = output(t, k);
+    size_t *at = mi_calloc(t->n_threads, sizeof *at);
+    uint32_t *ref = mi_calloc(t->n_threads, sizeof *ref);
+    bool enough = at && ref;
+    if (enough && !k->started) reply_array(r, k->n_keys);
+    for (uint32_t i = 0; enough && i < k->wave_end - k->next_key; i++) {
+        uint32_t s = k->piece_shard[i];
+        struct reply *piece = &k->pieces[s]->replies;
+        if (piece->failed) {
+            r->failed = true;
+            break;
+        }
+        size_t end = value_end(piece, at[s], &ref[s]);
+        reply_take(r, piece, at[s], end);
+        at[s] = end;
+    }
+    k->started = true;
+    mi_free(at);
+    mi_free(ref);
+    return enough;
+}
+
+static void merge_simple(struct task *k, const struct reply *piece) {
+    if (piece->failed || !piece->size) return;
+    if (piece->p[0] == '-') {
+        if (!k->error.size) reply_bytes(&k->error, piece->p, piece->size);
+    } else if (k->row->merge == MERGE_SUM) k->sum += strtoll(piece->p + 1, NULL, 10);
+}
+
+static void merge_custom(struct thread *t, struct task *k) {
+    struct reply **pieces = mi_calloc(t->n_threads, sizeof *pieces);
+    uint32_t n = 0;
+    if (!pieces) {
+        reply_no_memory(output(t, k));
+        return;
+    }
+    for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) pieces[n++] = &k->pieces[s]->replies;
+    k->hop = (struct hop){.argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
+    k->row->merge_custom(&k->hop, pieces, n, output(t, k));
+    mi_free(pieces);
+}
+
+/* All pieces of a wave are back. */
+static void wave_done(struct thread *t, struct task *k) {
+    if (k->row->merge == MERGE_EACH) {
+        if (!merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
+    } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
+    else for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        struct batch *b = k->pieces[s];
+        if (!b) continue;
+        if (k->kind == TASK_FANOUT) discard_blobs(b->hops[0].argv, b->hops[0].argc);
+        batch_recycle(t, b);
+        k->pieces[s] = NULL;
+    }
+    k->next_key = k->wave_end;
+    drop_wave(k);
+    bool closing = k->conn->state == CONN_CLOSING || k->conn->state == CONN_REMOVED;
+    if (k->next_key < k->n_keys && !k->error.size && !(closing && k->row->flags & CMD_READONLY)) {
+        if (start_wave(t, k)) return;
+        reply_no_memory(&k->error);
+        if (k->row->merge == MERGE_EACH) k->conn->out.failed = true;
+    }
+    if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK) {
+        struct reply *r = output(t, k);
+        if (k->error.size) reply_bytes(r, k->error.p, k->error.size);
+        else if (k->row->merge == MERGE_SUM) reply_int(r, k->sum);
+        else reply_ok(r);
+    }
+    finish(t, k);
+}
+
+void task_piece_done(struct thread *t, struct task *k, struct batch *b) {
+    (void)b;
+    if (!--k->outstanding) wave_done(t, k);
+}
+
+static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {
+    k->n_keys = n_keys;
+    k->hashes = mi_malloc((n_keys ? n_keys : 1) * sizeof *k->hashes);
+    if (!k->hashes) return false;
+    for (uint32_t i = 0; i < n_keys; i++) {
+        const struct arg *key = &k->argv[k->row->key_first + i * (uint32_t)k->row->key_step];
+        k->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
+    }
+    return true;
+}
+
+void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    struct task *k = task_new(t, c, row, TASK_FANOUT, argv, argc, n_keys > FANOUT_KEYS_MAX);
+    if (!k) {
+        no_memory(t, c);
+        return;
+    }
+    if (hash_keys(t, k, n_keys) && start_wave(t, k)) return;
+    reply_no_memory(output(t, k));
+    finish(t, k);
+}
+
+void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct task *k = task_new(t, c, row, TASK_ALL, argv, argc, true);
+    if (!k) {
+        no_memory(t, c);
+        return;
+    }
+    for (uint32_t s = 0; s < t->n_threads; s++) send_piece(t, k, s, k->argv, argc, 0, NULL, 1);
+}
+
+/* ---- exclusive ---- */
+
+static void send_note(struct thread *t, uint32_t to, bool to_requests, enum message_kind kind, struct task *task, uint64_t value) {
+    struct note *n = mi_malloc(sizeof *n);
+    if (!n) abort();
+    *n = (struct note){.message = {.kind = kind, .from = t->id}, .task = task, .value = value};
+    struct thread *o = t->server->threads[to];
+    mailbox_push(to_requests ? &o->requests : &o->returns, &n->message);
+    thread_want_wake(t, to);
+}
+
+void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    struct task *k = task_new(t, c, row, TASK_EXCLUSIVE, argv, argc, true);
+    if (!k) {
+        no_memory(t, c);
+        return;
+    }
+    if (!hash_keys(t, k, n_keys)) {
+        reply_no_memory(output(t, k));
+        finish(t, k);
+        return;
+    }
+    t->stats.exclusives++;
+    send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
+}
+
+static void give_token(struct thread *t) {
+    if (t->token_out || !t->token_n) return;
+    struct note *n = t->token_queue[t->token_first++ % t->token_capacity];
+    t->token_n--;
+    t->token_out = true;
+    send_note(t, n->message.from, false, MESSAGE_TOKEN, n->task, 0);
+    mi_free(n);
+}
+
+/* At most one waits a connection, so the queue is bounded by the clients. */
+void task_token_message(struct thread *t, struct note *n) {
+    if (n->message.kind == MESSAGE_TOKEN_BACK) {
+        t->token_out = false;
+        mi_free(n);
+    } else {
+        if (t->token_n == t->token_capacity) {
+            uint32_t capacity = t->token_capacity ? t->token_capacity * 2 : 16;
+            struct note **queue = mi_malloc(capacity * sizeof *queue);
+            if (!queue) abort();
+            for (uint32_t i = 0; i < t->token_n; i++) queue[i] = t->token_queue[(t->token_first + i) % t->token_capacity];
+            mi_free(t->token_queue);
+            t->token_queue = queue;
+            t->token_capacity = capacity;
+            t->token_first = 0;
+        }
+        t->token_queue[(t->token_first + t->token_n++) % t->token_capacity] = n;
+    }
+    give_token(t);
+}
+
+void task_token(struct thread *t, struct task *k) {
+    k->outstanding = t->n_threads;
+    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, true, MESSAGE_STOP, k, 0);
+}
+
+void task_stopped(struct thread *t, struct task *k) {
+    if (--k->outstanding) return;
+    struct shard **shards = mi_malloc(t->n_threads * sizeof *shards);
+    if (!shards) abort();
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        shards[s] = t->server->threads[s]->shard;
+        shards[s]->now_ms = t->now_ms;
+    }
+    k->hop = (struct hop){.hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
+        .flags = HOP_WRITE, .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
+    struct spread x = {shards, t->n_threads};
+    k->row->on_spread(&x, &k->hop, output(t, k));
+    mi_free(shards);
+    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_GO, NULL, 0);
+    send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
+    finish(t, k);
+}

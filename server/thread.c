@@ -1,0 +1,317 @@
+#include "server/thread.h"
+
+#include <mimalloc.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "io/socket.h"
+#include "server/conn.h"
+#include "server/log.h"
+
+#define BUFFER_SIZE 16384u
+#define BUFFER_COUNT 128u
+#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping: 100 us of CPU */
+#define KEEP_TOKENS_MAX_NS 2000000u
+
+/* ---- ticks ---- */
+
+struct tick *thread_tick(struct thread *t) {
+    if (t->tick) return t->tick;
+    if (t->tick_next - t->tick_first == TICKS) return t->tick = &t->ticks[(t->tick_next - 1) % TICKS];     /* full: the newest one lives longer */
+    struct tick *k = t->tick = &t->ticks[t->tick_next++ % TICKS];
+    k->batches = NULL;
+    k->open = 0;
+    return k;
+}
+
+/* Appends to a growing array of pointers; the 16 bytes of a refused growth can't be recovered from. */
+#define APPEND(array, n, capacity, item) do { \
+        if ((n) == (capacity)) { \
+            (capacity) = (capacity) ? (capacity) * 2 : 16; \
+            (array) = mi_realloc((array), (capacity) * sizeof *(array)); \
+            if (!(array)) abort(); \
+        } \
+        (array)[(n)++] = (item); \
+    } while (0)
+
+void tick_add_memory(struct tick *k, void *p) { APPEND(k->memory, k->n_memory, k->memory_capacity, p); }
+void tick_add_blob(struct tick *k, struct arg *a) { APPEND(k->blobs, k->n_blobs, k->blobs_capacity, a); }
+void tick_add_buffer(struct tick *k, uint32_t buffer) { APPEND(k->buffers, k->n_buffers, k->buffers_capacity, buffer); }
+void tick_pin_block(struct tick *k, struct block *b) {
+    b->pins++;
+    APPEND(k->blocks, k->n_blocks, k->blocks_capacity, b);
+}
+
+void conn_mark_slow(struct thread *t, struct conn *c) {
+    APPEND(t->dirty, t->n_dirty, t->dirty_capacity, c);
+    c->dirty = true;
+}
+
+void conn_resume_later(struct thread *t, struct conn *c) {
+    if (c->on_resume) return;
+    c->on_resume = true;
+    APPEND(t->resume, t->n_resume, t->resume_capacity, c);
+}
+
+/* ---- waking ---- */
+
+void thread_want_wake(struct thread *t, uint32_t to) {
+    if (to != t->id) t->wanted[to / 64] |= 1ull << to % 64;
+}
+
+static void wake(struct thread *t) {
+    bool fenced = false;
+    for (uint32_t w = 0; w <= (t->n_threads - 1) / 64; w++) {
+        while (t->wanted[w]) {
+            uint32_t to = w * 64 + (uint32_t)__builtin_ctzll(t->wanted[w]);
+            t->wanted[w] &= t->wanted[w] - 1;
+            if (!fenced) atomic_thread_fence(memory_order_seq_cst);     /* what was pushed is visible before asleep is read */
+            fenced = true;
+            struct thread *o = t->server->threads[to];
+            if (!mailbox_must_wake(&o->asleep)) continue;
+            t->stats.wakes++;
+            proactor_wake(t->proactor, o->proactor);
+        }
+    }
+}
+
+/* ---- accepting ---- */
+
+static void refuse(int fd, const char *text) {
+    if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) { /* it is gone: nothing to tell */ }
+    close(fd);
+}
+
+static void deal(struct thread *t, int fd, bool unix_socket) {
+    if (atomic_load_explicit(&t->server->clients, memory_order_relaxed) >= (uint64_t)t->config->maxclients) {
+        t->stats.rejected++;
+        refuse(fd, "-ERR max number of clients reached\r\n");
+        return;
+    }
+    atomic_fetch_add_explicit(&t->server->clients, 1, memory_order_relaxed);
+    uint32_t to = t->round_robin++ % t->n_threads;
+    if (to == t->id) {
+        conn_open(t, fd, unix_socket);
+        return;
+    }
+    struct note *n = mi_malloc(sizeof *n);
+    if (!n) abort();
+    *n = (struct note){.message = {.kind = MESSAGE_ADOPT, .from = t->id}, .value = (uint64_t)fd << 1 | unix_socket};
+    mailbox_push(&t->server->threads[to]->returns, &n->message);
+    thread_want_wake(t, to);
+}
+
+/* ---- the tick ---- */
+
+static void take_events(struct thread *t) {
+    struct event e;
+    while (proactor_next(t->proactor, &e)) {
+        struct conn *c = (struct conn *)e.stream;
+        switch (e.kind) {
+        case EV_RECV: conn_received(t, c, e.data, e.size, e.buffer); break;
+        case EV_SENT: conn_sent(t, c, e.result); break;
+        case EV_DIRECT: conn_received_direct(t, c, e.size); break;
+        case EV_CLOSED: conn_ended(t, c, e.result); break;
+        case EV_REMOVED: conn_removed(t, c); break;
+        case EV_ACCEPT:
+            if (e.result >= 0) deal(t, e.result, e.tag == CONFIG_BIND_MAX);
+            else log_line(LOG_WARNING_LEVEL, "Accepting client connection: %s", strerror(-e.result));
+            break;
+        case EV_WAKE: case EV_FD: break;
+        }
+    }
+}
+
+/* Goes on with connections whose input waits. Those that ask again in the meantime are for the next tick. */
+static void resume(struct thread *t) {
+    uint32_t n = t->n_resume;
+    for (uint32_t i = 0; i < n; i++) {
+        struct conn *c = t->resume[i];
+        c->on_resume = false;
+        conn_resume(t, c);
+    }
+    memmove(t->resume, t->resume + n, (t->n_resume - n) * sizeof *t->resume);
+    t->n_resume -= n;
+}
+
+/* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
+static bool keep(struct thread *t, bool busy) {
+    if (t->stands_still || shard_next_due(t->shard) > t->now_ms) return false;
+    if (busy) {
+        uint64_t gained = (t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100;
+        t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;
+        t->keep_last_ns = t->now_ns;
+        if (t->keep_tokens_ns < KEEP_SLICE_NS) return true;
+        t->keep_tokens_ns -= KEEP_SLICE_NS;
+    }
+    return shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, thread_cpu_ns);
+}
+
+static uint64_t next_deadline(const struct thread *t) {
+    uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
+    if (t->stands_still) return deadline;
+    int64_t due = shard_next_due(t->shard);
+    if (due != INT64_MAX) {
+        int64_t left = due - t->now_ms;
+        uint64_t at = t->now_ns + (left > 0 ? (uint64_t)left * 1000000 : 0);
+        if (left < INT64_MAX / 1000000 && at < deadline) deadline = at;
+    }
+    return deadline;
+}
+
+static bool something_arrived(const struct thread *t) {
+    return mailbox_ready(&t->returns) || (!t->stands_still && mailbox_ready(&t->requests)) || atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
+}
+
+static void wait_for_work(struct thread *t, bool more) {
+    uint64_t deadline = more ? 0 : next_deadline(t);
+    if (deadline && t->n_threads > 0) {
+        mailbox_announce_sleep(&t->asleep);
+        if (something_arrived(t)) deadline = 0;
+        else t->stats.sleeps++;
+    }
+    proactor_wait(t->proactor, deadline);
+    mailbox_awake(&t->asleep);
+    t->now_ns = now_monotonic_ns();
+    t->now_ms = now_realtime_ms();
+}
+
+static void *thread_run(void *arg) {
+    struct thread *t = arg;
+    bool more = false;
+    while (!atomic_load_explicit(&t->server->stopping, memory_order_relaxed)) {
+        wait_for_work(t, more);
+        uint64_t commands = t->stats.commands;
+        t->stats.ticks++;
+        take_events(t);
+        if (t->n_resume) resume(t);
+        outbox_flush(t);
+        more = outbox_run_slices(t);
+        outbox_take_returns(t);
+        t->tick = NULL;
+        outbox_retire(t);
+        if (t->n_dirty) conn_send_all(t);
+        if (t->n_threads > 1) {
+            outbox_publish_releases(t);
+            wake(t);
+        }
+        more |= keep(t, t->stats.commands != commands) || t->n_resume || (t->own_batch && !t->stands_still);
+        if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void pin(uint32_t id) {
+    cpu_set_t may, one;
+    if (sched_getaffinity(0, sizeof may, &may)) return;
+    uint32_t n = (uint32_t)CPU_COUNT(&may), nth = n ? id % n : 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &may) || nth--) continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+        return;
+    }
+}
+
+/* What must happen on the thread itself: its proactor, and its first memory. */
+static void *thread_main(void *arg) {
+    struct thread *t = arg;
+    if (t->config->pin && t->n_threads > 1) pin(t->id);
+    const char *why = NULL;
+    struct proactor_options o = {.kind = (enum proactor_kind)t->config->io, .buffer_size = BUFFER_SIZE, .buffer_count = BUFFER_COUNT};
+    int error = proactor_open(&t->proactor, &o, &why);
+    if (error) {
+        log_line(LOG_WARNING_LEVEL, "Can't open the proactor: %s%s%s", strerror(-error), why ? ": " : "", why ? why : "");
+        exit(1);
+    }
+    if (!t->id) {
+        if (why) log_line(LOG_NOTICE_LEVEL, "io_uring is not available (%s): using epoll", why);
+        for (uint32_t i = 0; i < t->server->n_listeners; i++) {
+            bool unix_socket = t->config->unixsocket[0] && i == t->server->n_listeners - 1;
+            proactor_listen(t->proactor, t->server->listeners[i], unix_socket ? CONFIG_BIND_MAX : i);
+        }
+    }
+    t->now_ns = now_monotonic_ns();
+    t->now_ms = now_realtime_ms();
+    pthread_barrier_wait(&t->server->ready);
+    return thread_run(t);
+}
+
+struct thread *thread_new(uint32_t id, uint32_t n) {
+    const struct config *config = config_current();
+    struct thread *t = mi_malloc_aligned(sizeof *t, 64);
+    if (!t) return NULL;
+    memset(t, 0, sizeof *t);
+    t->id = id;
+    t->n_threads = n;
+    t->server = &server;
+    t->config = config;
+    t->own_sequence = 1;
+    mailbox_init(&t->requests);
+    mailbox_init(&t->returns);
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) return NULL;
+    struct shard_options o = {.id = id, .shards = n, .databases = (uint32_t)config->databases, .secret = &server.secret, .seed = seed, .now_ms = now_realtime_ms(),
+        .huge_pages = config->huge_pages != 2};
+    t->shard = shard_new(&o);
+    t->argv = mi_malloc(ARGV_FIRST * sizeof *t->argv);
+    t->argv_capacity = ARGV_FIRST;
+    t->ticks = mi_calloc(TICKS, sizeof *t->ticks);
+    t->outbox_first = mi_calloc(n, sizeof *t->outbox_first);
+    t->outbox_last = mi_calloc(n, sizeof *t->outbox_last);
+    t->releases = mi_calloc(n, sizeof *t->releases);
+    t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
+    if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted) return NULL;
+    t->shard->prefetch = (uint8_t)config->prefetch;
+    return t;
+}
+
+int thread_start(struct thread *t) { return pthread_create(&t->handle, NULL, thread_main, t); }
+
+/* After the thread has ended: what is left is given back, so that leak checkers see only leaks. */
+void thread_drop(struct thread *t) {
+    while (t->conns) {
+        struct conn *c = t->conns;
+        t->conns = c->next;
+        conn_free(t, c);
+    }
+    proactor_close(t->proactor);
+    for (uint32_t i = 0; i < TICKS; i++) {
+        struct tick *k = &t->ticks[i];
+        for (uint32_t j = 0; j < k->n_memory; j++) mi_free(k->memory[j]);
+        mi_free(k->buffers);
+        mi_free(k->blocks);
+        mi_free(k->blobs);
+        mi_free(k->memory);
+    }
+    while (t->free_batches) {
+        struct batch *b = t->free_batches;
+        t->free_batches = b->next;
+        reply_drop(&b->replies);
+        mi_free(b);
+    }
+    while (t->free_tasks) t->free_tasks = task_free(t->free_tasks);
+    while (t->n_spare) reply_drop(&t->spare[--t->n_spare]);
+    for (uint32_t i = 0; i < t->n_threads; i++) mi_free(t->releases[i]);
+    reply_drop(&t->scratch);
+    shard_drop(t->shard);
+    mi_free(t->spare);
+    mi_free(t->argv);
+    mi_free(t->ticks);
+    mi_free(t->outbox_first);
+    mi_free(t->outbox_last);
+    mi_free(t->releases);
+    mi_free(t->wanted);
+    mi_free(t->dirty);
+    mi_free(t->resume);
+    mi_free(t->token_queue);
+    mi_free(t);
+}

@@ -1,0 +1,190 @@
+/* A thread: a proactor, the connections dealt to it, the shard that it usually holds, and its turn of work, the tick.
+ *
+ * Everything here belongs to the thread, but for the line of words that other threads read or write (mailboxes, arming word). A tick:
+ *
+ *   wait      submit what is queued, sleep until something happens (thread.c)
+ *   take      every event of the proactor; parse; dispatch: own hops to the own batch, others to the outboxes (conn.c, dispatch.c)
+ *   flush     collect the mailbox, publish the outboxes, arm them, run what was collected, run the own batch (outbox.c)
+ *   return    take finished batches back, complete replies in order, go on with tasks (outbox.c, task.c)
+ *   send      one vectored send a connection, none while it has commands out (conn.c)
+ *   wake      the sleepers that were sent something
+ *   keep      housekeeping: expiry, freeing, growing the table's directory
+ *
+ * The order inside flush carries the causal order of pipelines: the mailbox is collected after the sockets were read and before the
+ * outboxes are armed, and own hops run after what was collected. See docs/architecture.md.
+ */
+#ifndef SERVER_THREAD_H
+#define SERVER_THREAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "io/mailbox.h"
+#include "io/proactor.h"
+#include "server/command.h"
+#include "server/config.h"
+#include "shard/shard.h"
+
+#define BATCH_HOPS 256u             /* hops of a batch: what stays in a core's L2 with its arguments */
+#define BATCH_ARGS (BATCH_HOPS * 3)
+#define TICKS 256u                  /* ticks that may be unfinished, a power of two */
+#define ARGV_FIRST 64u
+#define FANOUT_KEYS_MAX 512u        /* keys of one piece: bounds how long a shard is busy with it */
+
+struct conn;
+struct task;
+struct tick;
+struct batch;
+
+/* What only the sender reads of a hop: whose it is, and its place in that connection's order. */
+struct own { struct conn *conn; struct own *next; struct batch *batch; uint32_t index; };
+
+/* Messages between threads. */
+enum message_kind {
+    MESSAGE_BATCH,      /* requests: run it. returns: it was run */
+    MESSAGE_RELEASE,    /* requests: blobs whose replies were sent */
+    MESSAGE_STOP,       /* requests: stand still at this point of the order, and say so */
+    MESSAGE_STOPPED,    /* returns: a shard stands still */
+    MESSAGE_GO,         /* returns: go on */
+    MESSAGE_TOKEN_ASK,  /* returns, thread 0: may I be the coordinator? */
+    MESSAGE_TOKEN,      /* returns: you are the coordinator */
+    MESSAGE_TOKEN_BACK, /* returns, thread 0: I no longer am */
+    MESSAGE_ADOPT,      /* returns: a new connection is yours */
+};
+
+/* A batch of hops for one shard, lent to whoever runs it, and back with the replies. */
+struct batch {
+    struct message message;
+    uint32_t n, to;                 /* hops; shard */
+    int64_t now_ms;                 /* the time of its commands */
+    struct reply replies;           /* one after the other */
+    _Alignas(64) struct batch *next;        /* in a list of the sender's or (while sliced) the runner's */
+    struct tick *tick;
+    struct task *task;              /* of pieces: the task that waits */
+    uint32_t done, n_args;          /* hops that have their reply */
+    bool sliced;                    /* one hop, which may say HOP_AGAIN */
+    _Alignas(64) struct hop hops[BATCH_HOPS];
+    struct arg args[BATCH_ARGS];
+    size_t ends[BATCH_HOPS];        /* where in replies each reply ends */
+    struct own own[BATCH_HOPS];
+};
+
+struct release { struct message message; uint32_t n; struct blob *blobs[30]; };
+struct note { struct message message; uint64_t value; struct task *task; };     /* STOP, GO, TOKEN..., ADOPT */
+
+/* Bytes of a client that wait: the start of a command that is not whole, or what stands behind one that is under way. */
+struct block { size_t size, capacity; uint32_t pins; bool dropped; char bytes[]; };
+
+/* What commands under way still point into; given back oldest tick first, once its batches are back. */
+struct tick {
+    struct batch *batches;
+    uint32_t open;                  /* batches and tasks that are not finished */
+    uint32_t n_buffers, n_blocks, n_blobs, blocks_capacity, blobs_capacity, buffers_capacity;
+    uint32_t *buffers;
+    struct block **blocks;
+    struct arg **blobs;             /* arguments that may still be blobs of ours */
+    void **memory;                  /* argument vectors too large for a batch */
+    uint32_t n_memory, memory_capacity;
+};
+
+struct thread_stats {
+    uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent, batches_taken, tasks, exclusives;
+    uint64_t clients, clients_max_in, errors, sends;
+};
+
+struct thread {
+    /* Written by others. */
+    struct mailbox requests, returns;
+    _Alignas(64) _Atomic uint64_t armed;        /* outboxes with this sequence or less may be run */
+    _Alignas(64) _Atomic uint32_t asleep;
+    /* Its own. */
+    _Alignas(64) struct shard *shard;
+    bool stands_still;              /* a coordinator holds the shard */
+    struct server *server;
+    const struct config *config;
+    struct proactor *proactor;
+    uint32_t id, n_threads;
+    int64_t now_ms;                 /* of this tick */
+    uint64_t now_ns, sequence;
+    /* Dispatch. */
+    struct arg *argv;               /* of the command being parsed */
+    uint32_t argv_capacity;
+    bool argv_has_blob;
+    struct reply scratch;           /* replies that wait or are dropped */
+    struct batch *own_batch, *own_last;         /* own hops of this tick, in order */
+    struct batch **outbox_first, **outbox_last; /* by shard */
+    uint64_t own_sequence;          /* counts flushes: a connection's own hops of this flush are not run yet */
+    bool outbox_used;
+    struct batch *free_batches;
+    struct tick *ticks, *tick;      /* tick: the one being filled, or NULL */
+    uint32_t tick_first, tick_next;
+    struct batch *slices, *slices_last;         /* sliced hops that said AGAIN, of whoever sent them */
+    struct message *deferred, *deferred_last;   /* batches that came back while own hops wait */
+    uint64_t *wanted;               /* bit map: threads to wake */
+    /* Connections. */
+    struct conn *conns;             /* list of all */
+    struct conn **dirty, **resume;  /* replies to send; input to go on with */
+    uint32_t n_dirty, dirty_capacity, n_resume, resume_capacity;
+    struct reply *spare;            /* reply buffers without an owner */
+    uint32_t n_spare;
+    struct task *free_tasks;
+    struct release **releases;      /* by shard: blobs to give back */
+    uint32_t round_robin;
+    uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
+    struct thread_stats stats;
+    /* Thread 0: the token of the coordinators. */
+    struct note **token_queue;
+    uint32_t token_first, token_n, token_capacity;
+    bool token_out;
+    pthread_t handle;
+};
+
+struct server {
+    struct thread **threads;
+    uint32_t n_threads;
+    struct hash_secret secret;
+    _Atomic uint64_t next_client_id;
+    _Atomic uint64_t clients;
+    _Atomic bool stopping;
+    int listeners[CONFIG_BIND_MAX + 1];
+    uint32_t n_listeners;
+    int64_t started_ms;
+    uint64_t started_ns;
+    char run_id[41];
+    pthread_barrier_t ready;
+};
+
+extern struct server server;        /* immutable after the start, but for its atomics */
+
+/* thread.c */
+struct thread *thread_new(uint32_t id, uint32_t n);
+int thread_start(struct thread *t);
+void thread_drop(struct thread *t);
+void thread_want_wake(struct thread *t, uint32_t to);
+/* The tick that commands dispatched now belong to. */
+struct tick *thread_tick(struct thread *t);
+void tick_add_memory(struct tick *k, void *p);
+void tick_add_blob(struct tick *k, struct arg *a);
+void tick_add_buffer(struct tick *k, uint32_t buffer);
+void tick_pin_block(struct tick *k, struct block *b);
+
+/* outbox.c */
+/* Appends a hop for a shard; copies argv's structs (or takes them over as they are if there are many). Returns the hop, to be filled further
+ * (hash, run, flags ...); ordered: its reply takes its place behind the connection's unfinished commands. */
+struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc, bool ordered);
+/* A batch of its own for a piece of a task. */
+struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task);
+void outbox_send_piece(struct thread *t, struct batch *b);
+/* Collect, publish, arm, run. */
+void outbox_flush(struct thread *t);
+/* What came back: replies and tasks. */
+void outbox_take_returns(struct thread *t);
+bool outbox_run_slices(struct thread *t);
+void outbox_retire(struct thread *t);
+void outbox_release_blob(struct thread *t, struct blob *b);
+void outbox_publish_releases(struct thread *t);
+/* Moves what is finished at the head of a connection's order to its output. */
+void outbox_emit(struct thread *t, struct conn *c);
+void batch_recycle(struct thread *t, struct batch *b);
+
+#endif
