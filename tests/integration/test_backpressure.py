@@ -1,0 +1,196 @@
+"""Clients that write and do not read, that stop half-way, that are slow: each is served as far as its limits go, and costs the others nothing."""
+
+import threading
+import time
+
+import pytest
+
+from configurations import LIGHT
+from resp import Client, Closed, encode
+from server import SLOW
+
+
+def worst_ping(server, seconds):
+    """The slowest of the pings of a well-behaved client over some time."""
+    worst = 0
+    with Client(server.address()) as c:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            start = time.monotonic()
+            assert c.command('PING') == b'PONG'
+            worst = max(worst, time.monotonic() - start)
+            time.sleep(.002)
+    return worst
+
+
+@pytest.mark.alone
+def test_a_long_pipeline_whose_client_reads_only_at_the_end(server):
+    """Clients write whole pipelines before they read. A server that stops reading until its replies are read would hang them both."""
+    count = 10000 if LIGHT else 100000
+    c = server.client(timeout=60 * SLOW)
+    value = b'v' * 1000
+    assert c.command('SET', 'k', value) == b'OK'
+    batch = (encode('GET', 'k') + encode('INCR', 'n') + encode('GET', 'other') + encode('MGET', 'k', 'n')) * 100
+    for _ in range(count // 400):
+        c.send(batch)
+    for i in range(count // 4):
+        assert c.read() == value
+        assert c.read() == i + 1
+        assert not c.read()
+        assert c.read()[0] == value
+    assert c.command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+def test_a_client_that_never_reads_is_closed_at_its_hard_limit(start):
+    server = start(options=[('client-output-buffer-limit', 'normal 4mb 0 0')])
+    with server.client() as setup:
+        setup.command('SET', 'k', 'v' * 10000)
+    greedy = server.client(receive_buffer=4096, timeout=10 * SLOW)
+    before = server.resident_bytes()
+    with pytest.raises((ConnectionError, TimeoutError)) as ended:
+        end = time.monotonic() + 10 * SLOW
+        while time.monotonic() < end:
+            greedy.send(encode('GET', 'k') * 100)
+    assert not isinstance(ended.value, TimeoutError), 'the server neither reads nor closes'
+    other = server.client()
+    assert other.command('PING') == b'PONG'
+    deadline = time.monotonic() + 5 * SLOW
+    while int(server.info('clients')['connected_clients']) > 2 and time.monotonic() < deadline:
+        time.sleep(.02)
+    assert int(server.info('clients')['connected_clients']) <= 2
+    assert server.resident_bytes() - before < (40 << 20) * (4 if SLOW > 1 else 1)
+
+
+@pytest.mark.alone
+def test_a_client_that_stays_above_its_soft_limit_is_closed(start):
+    server = start(options=[('client-output-buffer-limit', 'normal 0 256kb 1')])
+    with server.client() as setup:
+        setup.command('SET', 'k', 'v' * 10000)
+    slow = server.client(receive_buffer=4096)
+    sent = time.monotonic()
+    slow.send(encode('GET', 'k') * 2000)        # 20 MB of replies: more than sockets hold
+    time.sleep(.5)
+    assert int(server.info('clients')['connected_clients']) == 2
+    deadline = sent + 6 * SLOW
+    while int(server.info('clients')['connected_clients']) > 1:
+        assert time.monotonic() < deadline, 'above its soft limit for ever'
+        time.sleep(.05)
+    assert time.monotonic() - sent >= .9
+
+
+def test_a_client_below_its_limits_may_take_its_time(start):
+    server = start(options=[('client-output-buffer-limit', 'normal 64mb 0 0')])
+    c = server.client(receive_buffer=4096, timeout=30 * SLOW)
+    value = b'v' * 10000
+    c.command('SET', 'k', value)
+    c.send(encode('GET', 'k') * 1000)
+    time.sleep(.3)
+    for i in range(1000):
+        assert c.read() == value
+        if i % 100 == 0:
+            time.sleep(.01)
+    assert c.command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+def test_a_thousand_half_commands_pin_nothing(server):
+    """Idle clients in the middle of a command, in all sorts of middles: others are served as ever, and the halves can be completed."""
+    count = 200 if LIGHT else 1000
+    halves = []
+    big = b'x' * 3000
+    for i in range(count):
+        whole = encode('SET', 'half:%d' % i, big) if i % 2 else encode('GET', 'half:%d' % (i - 1))
+        at = (i * 7919) % (len(whole) - 2) + 1
+        c = server.client()
+        c.send(encode('PING') + whole[:at])
+        halves.append((c, whole[at:], i % 2))
+    for c, _, _ in halves:
+        assert c.read() == b'PONG'
+    other = server.client()
+    rounds = 100
+    start = time.monotonic()
+    for i in range(rounds):
+        assert other.pipeline([('SET', 'k%d' % n, 'v' * 500) for n in range(50)] + [('GET', 'k%d' % n) for n in range(50)]) == [b'OK'] * 50 + [b'v' * 500] * 50
+    assert time.monotonic() - start < 5 * SLOW
+    for c, rest, is_set in halves:
+        if is_set:
+            c.send(rest)
+            assert c.read() == b'OK'
+    for number, (c, rest, is_set) in enumerate(halves):
+        if not is_set:
+            c.send(rest)
+            assert c.read() == (big if number else None) or number == 0
+    for c, _, _ in halves:
+        c.close()
+
+
+@pytest.mark.alone
+@pytest.mark.each_back_end
+def test_one_greedy_client_costs_the_others_little(server):
+    """A client that sends pipelines without end: the others' pings stay short."""
+    stop = threading.Event()
+
+    def flood():
+        with Client(server.address(), timeout=60 * SLOW) as c:
+            data = encode('SET', 'flood', 'v' * 100) * 1000
+            while not stop.is_set():
+                c.send(data)
+                for _ in range(1000):
+                    c.read()
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        worst = worst_ping(server, 2)
+    finally:
+        stop.set()
+        thread.join()
+    # Python itself takes a good part of this: flood() and the pings share one interpreter.
+    assert worst < .25 * SLOW
+
+
+def test_a_slow_writer_is_served_when_it_is_done(server):
+    slow, quick = server.client(), server.client()
+    whole = encode('SET', 'slow', 'v' * 200)
+    for i in range(0, len(whole), 10):
+        slow.send(whole[i:i + 10])
+        assert quick.command('INCR', 'n') == i // 10 + 1
+    assert slow.read() == b'OK'
+
+
+def test_replies_that_were_never_read_end_with_the_connection(server):
+    """Clients that ask for much and go away without reading it."""
+    with server.client() as c:
+        c.command('SET', 'k', 'v' * 100000)
+    for i in range(20):
+        c = server.client(receive_buffer=4096)
+        c.send(encode('GET', 'k') * 200)
+        if i % 2:
+            time.sleep(.01)
+        c.reset()
+    other = server.client()
+    assert other.command('STRLEN', 'k') == 100000
+    deadline = time.monotonic() + 5 * SLOW
+    while int(server.info('clients')['connected_clients']) > 2:
+        assert time.monotonic() < deadline
+        time.sleep(.02)
+
+
+def test_a_value_is_replaced_while_it_is_being_sent(server):
+    """A large reply is sent from the value itself; whoever replaces the value meanwhile must not change what is on its way."""
+    old, new = b'o' * 300000, b'n' * 300000
+    c = server.client()
+    assert c.command('SET', 'k', old) == b'OK'
+    readers = [server.client(receive_buffer=4096) for _ in range(4)]
+    for r in readers:
+        r.send(encode('GET', 'k') * 20)
+    deadline = time.monotonic() + 2
+    while int(server.info('stats')['keyspace_hits']) < 80 and time.monotonic() < deadline:
+        time.sleep(.005)
+    assert c.pipeline([('SET', 'k', new), ('APPEND', 'k', 'x'), ('SETRANGE', 'k', 0, 'yy'), ('DEL', 'k')]) == [b'OK', 300001, 300001, 1]
+    for r in readers:
+        for _ in range(20):
+            assert r.read() in (old, new)
+    with pytest.raises((Closed, ConnectionError)):
+        readers[0].command('QUIT'), readers[0].read()

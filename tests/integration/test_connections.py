@@ -1,0 +1,279 @@
+"""Many connections, dying connections, and all the ways to listen."""
+
+import os
+import random
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from configurations import LIGHT
+from resp import Client, Closed, Error, encode
+from server import ROOT, SLOW, Server
+
+
+def wait_for_clients(server, most, seconds=10):
+    """Waits until at most this many are connected (the one that asks counted in)."""
+    deadline = time.monotonic() + seconds * SLOW
+    while True:
+        connected = int(server.info('clients')['connected_clients'])
+        if connected <= most:
+            return
+        assert time.monotonic() < deadline, '%d clients are still connected' % connected
+        time.sleep(.02)
+
+
+@pytest.fixture
+def descriptors():
+    """How many descriptors this process may have, as many as it is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield hard if hard != resource.RLIM_INFINITY else 1 << 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.alone
+@pytest.mark.limit(180)
+def test_ten_thousand_idle_connections(start, descriptors):
+    count = min(1000 if LIGHT else 10000, descriptors - 500)
+    server = start(options=[('maxclients', count + 100)])
+    before = server.resident_bytes()
+    clients = [server.client() for _ in range(count)]
+    assert all(c.command('PING') == b'PONG' for c in clients)
+    assert int(server.info('clients')['connected_clients']) == count + 1
+    each = (server.resident_bytes() - before) / count
+    assert each < 16384 * (4 if SLOW > 1 else 1), '%d bytes for an idle connection' % each
+    cpu = server.cpu_seconds()
+    time.sleep(1)
+    assert server.cpu_seconds() - cpu < .2 * SLOW
+    worker = server.client()
+    started = time.monotonic()
+    for i in range(1000):
+        assert worker.command('INCR', 'n') == i + 1
+    assert time.monotonic() - started < 3 * SLOW
+    for c in random.Random(1).sample(clients, 500):
+        assert c.command('GET', 'n') == b'1000'
+    for c in clients:
+        c.close()
+    wait_for_clients(server, 2)
+    assert worker.command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+def test_connections_that_come_and_go_during_load(server):
+    load = [subprocess.Popen(['redis-benchmark', '-p', str(server.port), '-q', '-t', 'set,get', '-n', '100000000', '-c', '20', '-P', '8', '-r', '1000'],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+    try:
+        rng = random.Random(2)
+        for i in range(200 if LIGHT else 1000):
+            c = Client(server.address(), timeout=20 * SLOW)
+            how = rng.randrange(5)
+            if how == 1:
+                assert c.command('PING') == b'PONG'
+            elif how == 2:
+                c.send(encode('SET', 'x', 'y' * rng.choice([1, 100, 50000])) * 5)
+            elif how == 3:
+                c.send(b'*2\r\n$3\r\nGE')
+            elif how == 4:
+                c.send(encode('MGET', *['key:%012d' % n for n in range(100)]) * 10)
+            c.reset() if rng.random() < .4 else c.close()
+        assert load[0].poll() is None
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    wait_for_clients(server, 1)
+    assert server.client().command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+def test_clients_that_are_killed(server):
+    for _ in range(5):
+        clients = [subprocess.Popen(['redis-benchmark', '-p', str(server.port), '-q', '-t', t, '-n', '100000000', '-c', '30', '-P', '50', '-r', '100000', '-d', '500'],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for t in ('set', 'get', 'mset')]
+        time.sleep(.3)
+        for p in clients:
+            p.send_signal(signal.SIGKILL)
+        for p in clients:
+            p.wait()
+    wait_for_clients(server, 1)
+    c = server.client()
+    assert c.command('SET', 'after', 'x') == b'OK' and c.command('GET', 'after') == b'x'
+
+
+def test_maxclients(start):
+    server = start(options=[('maxclients', 10)])
+    clients = [server.client() for _ in range(10)]
+    assert all(c.command('PING') == b'PONG' for c in clients)
+    for _ in range(3):
+        assert server.client().read_to_end() == (b'-ERR max number of clients reached\r\n', True)
+    clients[3].close()
+    deadline = time.monotonic() + 5 * SLOW
+    while True:
+        c = server.client()
+        try:
+            if c.command('PING') == b'PONG':
+                break
+        except (Closed, ConnectionError):
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(.02)
+    assert all(x.command('PING') == b'PONG' for x in clients[:3] + clients[4:])
+    assert int(c.command('INFO', 'stats').decode().partition('rejected_connections:')[2].split()[0]) >= 3
+
+
+def test_few_descriptors(start):
+    """The descriptors end before maxclients does: nobody is served badly, nothing spins, and it goes on when some are free again."""
+    server = start(prefix=['prlimit', '--nofile=80:80'], options=[('maxclients', 30)])
+    clients = []
+    for _ in range(150):
+        c = server.client(timeout=2 * SLOW)
+        try:
+            c.send(encode('PING'))
+        except ConnectionError:
+            pass
+        clients.append(c)
+    time.sleep(.3)
+    first = clients[0]
+    assert first.read() == b'PONG'
+    cpu = server.cpu_seconds()
+    time.sleep(1)
+    assert server.cpu_seconds() - cpu < .3 * SLOW
+    assert first.command('PING') == b'PONG'
+    for c in clients[1:]:
+        c.close()
+    time.sleep(.5)
+    assert server.client().command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+def test_timeout_closes_who_is_idle_and_nobody_else(start):
+    server = start(options=[('timeout', 1)])
+    idle, half, busy = server.client(), server.client(), server.client()
+    half.send(b'*1\r\n$4\r\nPI')
+    begin = time.monotonic()
+    closed_at = None
+    while time.monotonic() - begin < 6 * SLOW:
+        assert busy.command('PING') == b'PONG'
+        try:
+            if closed_at is None:
+                idle.quiet(.05)
+        except (Closed, ConnectionError):
+            closed_at = time.monotonic() - begin
+        time.sleep(.05)
+        if closed_at is not None and time.monotonic() - begin > 3:
+            break
+    assert closed_at is not None and .9 <= closed_at <= 4 * SLOW
+    assert half.read_to_end(3 * SLOW)[1]
+    assert busy.command('CONFIG', 'SET', 'timeout', 0) == b'OK'
+
+
+def test_unix_socket_with_permissions(start, tmp_path):
+    path = str(tmp_path / 'darter.sock')
+    server = start(options=[('unixsocket', path), ('unixsocketperm', 700)])
+    assert stat.S_ISSOCK(os.stat(path).st_mode) and stat.S_IMODE(os.stat(path).st_mode) == 0o700
+    with Client(path) as by_path, Client(server.port) as by_port:
+        assert by_path.command('SET', 'k', 'v' * 100000) == b'OK'
+        assert by_port.command('GET', 'k') == b'v' * 100000
+        assert by_path.pipeline([('INCR', 'n')] * 1000) == list(range(1, 1001))
+    server.stop()
+    assert not os.path.exists(path)
+
+
+def test_unix_socket_alone(start, tmp_path):
+    path = str(tmp_path / 'only.sock')
+    server = start(port=0, options=[('unixsocket', path)])
+    assert server.client().command('PING') == b'PONG'
+    done = subprocess.run(['redis-cli', '-s', path, 'incr', 'n'], capture_output=True, text=True, timeout=20 * SLOW)
+    assert done.stdout == '1\n'
+
+
+def test_a_stale_unix_socket_is_taken_over(start, tmp_path):
+    path = str(tmp_path / 'stale.sock')
+    first = start(port=0, options=[('unixsocket', path)], tolerate_faults=True)
+    first.kill()
+    assert os.path.exists(path)
+    second = start(port=0, options=[('unixsocket', path)])
+    assert second.client().command('PING') == b'PONG'
+
+
+def has_ipv6():
+    return os.path.exists('/proc/net/if_inet6') and '00000000000000000000000000000001' in open('/proc/net/if_inet6').read()
+
+
+@pytest.mark.skipif(not has_ipv6(), reason='this machine has no IPv6')
+def test_ipv6(start):
+    server = start(options=[('bind', '::1')])
+    assert Client(('::1', server.port)).command('PING') == b'PONG'
+    with pytest.raises(ConnectionRefusedError):
+        Client(('127.0.0.1', server.port))
+
+
+def test_several_addresses(start):
+    server = start(options=[('bind', '127.0.0.1 127.0.0.2 -::1')])
+    for host in ['127.0.0.1', '127.0.0.2'] + ['::1'] * has_ipv6():
+        with Client((host, server.port)) as c:
+            assert c.command('INCR', 'n') > 0
+    with pytest.raises(ConnectionRefusedError):
+        Client(('127.0.0.3', server.port))
+
+
+def test_all_addresses(start):
+    server = start(options=[('bind', '0.0.0.0'), ('protected-mode', 'no')])
+    for host in ('127.0.0.1', '127.0.0.9'):
+        with Client((host, server.port)) as c:
+            assert c.command('PING') == b'PONG'
+
+
+def test_an_address_that_is_not_there(start):
+    # 192.0.2.0/24 is for documentation: no machine has it, and binding to it sends nothing.
+    wrong = start(options=[('bind', '192.0.2.1')], wait=False, tolerate_faults=True)
+    assert wrong.wait_end() != 0
+    assert '192.0.2.1' in wrong.log()
+    optional = start(options=[('bind', '127.0.0.1 -192.0.2.1')])
+    assert optional.client().command('PING') == b'PONG'
+
+
+def test_requirepass(start):
+    server = start(options=[('requirepass', 'secret')])
+    c = server.client()
+    refused = c.command('GET', 'a')
+    assert isinstance(refused, Error) and refused == b'NOAUTH Authentication required.'
+    assert c.command('AUTH', 'wrong') == b'WRONGPASS invalid username-password pair or user is disabled.'
+    assert c.command('AUTH', 'secret') == b'OK' and c.command('SET', 'a', 1) == b'OK'
+    assert server.redis(password='secret').get('a') == b'1'
+    assert c.command('CONFIG', 'SET', 'requirepass', '') == b'OK'
+    assert server.client().command('GET', 'a') == b'1'
+
+
+def test_io_back_end_is_the_one_that_was_asked_for(start, configuration):
+    server = start()
+    if server.kind == 'redis':
+        return
+    io, threads = configuration
+    info = server.info('server')
+    assert info['multiplexing_api'] == {'uring': 'io_uring', 'epoll': 'epoll'}[io] and info['threads'] == str(threads)
+
+
+@pytest.mark.each_back_end
+def test_many_connections_at_the_same_moment(server):
+    """More at once than the backlog is long."""
+    script = ('import sys; sys.path.insert(0, %r)\n'
+              'from resp import Client\n'
+              'clients = [Client(%d) for _ in range(200)]\n'
+              'assert all(c.command("PING") == b"PONG" for c in clients)\n') % (os.path.join(ROOT, 'tests', 'lib'), server.port)
+    processes = [subprocess.Popen([sys.executable, '-B', '-c', script], stderr=subprocess.PIPE) for _ in range(5)]
+    for p in processes:
+        _, errors = p.communicate(timeout=60 * SLOW)
+        assert p.returncode == 0, errors.decode()
+    wait_for_clients(server, 1)
+
+
+def test_two_servers_beside_each_other(start):
+    first, second = start(), start()
+    first.client().command('SET', 'k', 1)
+    assert second.client().command('EXISTS', 'k') == 0
