@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#define MI_MALLOC_VERSION 0 /* shown by INFO */
+
 static inline void *mi_malloc(size_t size) { return malloc(size); }
 static inline void *mi_zalloc(size_t size) { return calloc(1, size); }
 static inline void *mi_calloc(size_t count, size_t size) { return calloc(count, size); }
