@@ -411,7 +411,9 @@ const struct command commands_generic[] = {
         .complexity = "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to "
                       "0. N is the number of elements inside the collection.",
         .plan = PLAN_CURSOR,
+        .merge = MERGE_CUSTOM,
         .on_shard = scan,
+        .merge_custom = scan_merge,
         .hints = (const char *const[]){"nondeterministic_output", "request_policy:special", NULL}},
     {.name = "touch",
         .group = "generic",

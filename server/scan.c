@@ -113,23 +113,87 @@ static bool parse_scan(const struct hop *h, struct walk *w, uint64_t *cursor, in
     return true;
 }
 
+/* What a piece's reply begins with; then its keys as bulks. */
+struct scanned {
+    uint64_t next; /* cursor */
+    uint64_t found, bytes;
+    uint32_t met, cost;
+    bool goes_on;
+};
+
+/* A later piece's state: what the pieces before it met and did. Never 0. */
+static uint64_t state_of(const struct scanned *p) { return (uint64_t)1 << 63 | (uint64_t)p->cost << 31 | p->met; }
+
+/* Walks on this shard: from the cursor, or, if the hop has a state, from the shard's beginning. */
+static struct scanned scan_shard(struct shard *s, const struct hop *h, struct walk *w, uint64_t cursor, int64_t count) {
+    struct scanned p = {0};
+    bool later = h->state;
+    if (!later && cursor >> TABLE_CURSOR_BITS != s->id) return p; /* no shard of ours: at the end */
+    if (later) {
+        w->met = (uint32_t)h->state & INT32_MAX;
+        w->cost = h->state >> 31 & UINT32_MAX;
+    }
+    p.next = walk_on(w, &s->dbs[h->db]->keys, later ? 0 : cursor & CURSOR_MASK, (uint64_t)count);
+    p.found = w->found;
+    p.met = w->met;
+    p.cost = w->cost < UINT32_MAX ? (uint32_t)w->cost : UINT32_MAX;
+    if (p.next) {
+        p.next |= (uint64_t)s->id << TABLE_CURSOR_BITS;
+    } else if (s->id + 1 < s->shards) {
+        p.next = (uint64_t)(s->id + 1) << TABLE_CURSOR_BITS;
+        p.goes_on = p.met < (uint64_t)count && p.cost < WALK_COST_MAX;
+    }
+    return p;
+}
+
 enum hop_result scan(struct shard *s, struct hop *h, struct reply *r) {
     struct reply keys = {.resp = r->resp};
     struct walk w = {.s = s, .r = &keys, .type = ANY_TYPE};
     uint64_t cursor;
     int64_t count;
     if (!parse_scan(h, &w, &cursor, &count, r)) return HOP_DONE;
-    bool beyond = cursor >> TABLE_CURSOR_BITS != s->id;
-    uint64_t next = beyond ? 0 : walk_on(&w, &s->dbs[h->db]->keys, cursor & CURSOR_MASK, (uint64_t)count);
-    if (next) next |= (uint64_t)s->id << TABLE_CURSOR_BITS;
-    else if (!beyond && s->id + 1 < s->shards) next = (uint64_t)(s->id + 1) << TABLE_CURSOR_BITS;
-    reply_array(r, 2);
-    reply_bulk_int(r, (int64_t)next);
-    reply_array(r, w.found);
+    struct scanned p = scan_shard(s, h, &w, cursor, count);
+    p.bytes = keys.size;
+    if (h->flags & HOP_PIECE) {
+        reply_bytes(r, (const char *)&p, sizeof p);
+    } else {
+        reply_array(r, 2);
+        reply_bulk_int(r, (int64_t)p.next);
+        reply_array(r, p.found);
+    }
     reply_take(r, &keys, 0, keys.size);
     if (keys.failed) r->failed = true;
     reply_drop(&keys);
     return HOP_DONE;
+}
+
+/* False: it is an error (whose text cannot say its own size where a piece does). */
+static bool read_piece(const struct reply *piece, struct scanned *p) {
+    if (piece->failed || piece->size < sizeof *p) return false;
+    memcpy(p, piece->p, sizeof *p);
+    return piece->size == sizeof *p + p->bytes;
+}
+
+uint64_t scan_goes_on(const struct reply *piece) {
+    struct scanned p;
+    return read_piece(piece, &p) && p.goes_on ? state_of(&p) : 0;
+}
+
+void scan_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
+    struct scanned p = {0};
+    uint64_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!read_piece(pieces[i], &p)) {
+            reply_take(r, pieces[i], 0, pieces[i]->size);
+            if (pieces[i]->failed) r->failed = true;
+            return;
+        }
+        found += p.found;
+    }
+    reply_array(r, 2);
+    reply_bulk_int(r, (int64_t)p.next);
+    reply_array(r, found);
+    for (uint32_t i = 0; i < n; i++) reply_bytes(r, pieces[i]->p + sizeof p, pieces[i]->size - sizeof p);
 }
 
 /* --- KEYS --- */
