@@ -156,7 +156,7 @@ static void reply_index(struct reply *r, const struct rows *t, const struct stri
     reply_map(r, 2);
     reply_bulk_text(r, "matches");
     reply_array(r, n);
-    reply_take(r, &runs, 0, runs.size);
+    if (n) reply_take(r, &runs, 0, runs.size);
     if (runs.failed) r->failed = true;
     reply_bulk_text(r, "len");
     reply_int(r, length);

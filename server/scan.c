@@ -161,7 +161,7 @@ enum hop_result scan(struct shard *s, struct hop *h, struct reply *r) {
         reply_bulk_int(r, (int64_t)p.next);
         reply_array(r, p.found);
     }
-    reply_take(r, &keys, 0, keys.size);
+    if (keys.size) reply_take(r, &keys, 0, keys.size);
     if (keys.failed) r->failed = true;
     reply_drop(&keys);
     return HOP_DONE;

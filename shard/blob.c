@@ -5,12 +5,15 @@
 
 #include "shard/memory.h"
 
+/* No string is longer than 4 GiB (the largest proto-max-bulk-len), nor has it more spare room than bytes. */
+#define CAPACITY_MAX ((uint64_t)8 << 30)
+
 /* A blob's block. Received ones are larger than the shard's small blocks, so that every large blob is a block of mimalloc's, wherever it was made. */
 static size_t block_size(size_t capacity) { return sizeof(struct blob) + capacity; }
 
 struct blob *blob_receive(size_t capacity) {
     if (capacity < MEMORY_SMALL_MAX) capacity = MEMORY_SMALL_MAX;
-    if (capacity > SIZE_MAX / 2) return NULL;
+    if (capacity > CAPACITY_MAX) return NULL;
     struct blob *b = mi_malloc_aligned(block_size(capacity), 64);
     if (b) *b = (struct blob){.capacity = capacity, .refs = 1};
     return b;
@@ -25,7 +28,7 @@ void blob_adopt(struct memory *m, struct blob *b, uint32_t shard) {
 
 struct blob *blob_new(struct memory *m, uint32_t shard, size_t size, size_t capacity) {
     assert(capacity >= size);
-    if (capacity > SIZE_MAX / 2) return NULL;
+    if (capacity > CAPACITY_MAX) return NULL;
     size_t block = memory_usable(block_size(capacity));
     struct blob *b = memory_alloc(m, block);
     if (b) *b = (struct blob){.size = size, .capacity = block - sizeof(struct blob), .refs = 1, .shard = shard};
