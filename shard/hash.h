@@ -28,8 +28,8 @@ void hash_secret_init(struct hash_secret *s, const uint8_t seed[32]);
 uint64_t hash_key(const struct hash_secret *s, const char *key, size_t size);
 
 static inline uint32_t hash_slot(uint64_t hash) { return (uint32_t)(hash >> (64 - HASH_SLOT_BITS)); }
-/* The directory's index at a depth of 0..36 bits. In two shifts, so that depth 0 needs no branch. */
-static inline uint64_t hash_directory(uint64_t hash, unsigned depth) { return hash << HASH_SLOT_BITS >> 1 >> (63 - depth); }
+/* The directory's index at a depth of 0..36 bits: a shift by 64 - depth in two steps, so that depth 0 needs no branch. */
+static inline uint64_t hash_directory(uint64_t hash, unsigned depth) { return hash << HASH_SLOT_BITS >> 1 >> (~depth & 63); }
 static inline unsigned hash_home(uint64_t hash) { return (unsigned)(hash >> 8) & 63u; }
 static inline uint8_t hash_fingerprint(uint64_t hash) { return (uint8_t)hash; }
 

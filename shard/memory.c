@@ -21,19 +21,10 @@
 #include "shard/memory.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#ifdef MEMORY_PLAIN
-#define large_alloc(size) aligned_alloc(64, ((size) + 63u) & ~(size_t)63u)
-#define large_free(block) free(block)
-#define large_size(size) (((size) + 63u) & ~(size_t)63u)
-#else
 #include <mimalloc.h>
-#define large_free(block) mi_free(block)
-#define large_size(size) mi_good_size(size)
-#endif
 
 #if defined(__SANITIZE_ADDRESS__)
 #define POISONS 1
@@ -106,7 +97,6 @@ static void page_event(struct memory *m, struct page *p);
 static inline struct page *header_of(uintptr_t page) { return (struct page *)(page | (page >> 10 & (PAGE_SIZE - LINE))); }
 static inline struct page *page_of(const void *block) { return header_of((uintptr_t)block & ~(PAGE_SIZE - 1)); }
 
-#ifndef MEMORY_PLAIN
 /* Mimalloc aligns blocks of more than a KiB to 64 by the way it cuts its pages; asking for it would cost up to 63 bytes each. */
 static void *large_alloc(size_t size) {
     void *block = mi_malloc(size);
@@ -114,7 +104,6 @@ static void *large_alloc(size_t size) {
     mi_free(block);
     return mi_malloc_aligned(size, LINE);
 }
-#endif
 
 /* Local maxima of use lie just before something is given back, so only then the peak is looked at. */
 static inline void note_peak(struct memory *m) {
@@ -147,8 +136,8 @@ void *memory_alloc(struct memory *m, size_t size) {
 
 void memory_free(struct memory *m, void *block, size_t size) {
     if (unlikely(size > MEMORY_SMALL_MAX)) {
-        memory_charge(m, -(ptrdiff_t)large_size(size));
-        large_free(block);
+        memory_charge(m, -(ptrdiff_t)mi_good_size(size));
+        mi_free(block);
         return;
     }
     struct page *p = page_of(block);
@@ -160,7 +149,7 @@ void memory_free(struct memory *m, void *block, size_t size) {
     if (unlikely(--p->used <= p->floor)) page_event(m, p);
 }
 
-size_t memory_usable(size_t size) { return size <= MEMORY_SMALL_MAX ? (size + 7) & ~(size_t)7 : large_size(size); }
+size_t memory_usable(size_t size) { return size <= MEMORY_SMALL_MAX ? (size + 7) & ~(size_t)7 : mi_good_size(size); }
 
 /* ---- regions ---- */
 
@@ -330,7 +319,7 @@ static void *alloc_slow(struct memory *m, size_t size) {
     if (fails(m)) return NULL;
     if (size > MEMORY_SMALL_MAX) {
         void *block = large_alloc(size);
-        if (block) memory_charge(m, (ptrdiff_t)large_size(size));
+        if (block) memory_charge(m, (ptrdiff_t)mi_good_size(size));
         return block;
     }
     size_t class = (size + 7) / 8;
@@ -410,7 +399,7 @@ void memory_drop(struct memory *m) {
     if (!m) return;
     regions_drop(&m->small);
     regions_drop(&m->segments);
-    large_free(m);
+    mi_free(m);
 }
 
 void memory_charge(struct memory *m, ptrdiff_t bytes) {

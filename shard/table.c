@@ -28,11 +28,12 @@ static inline uint32_t load_4(const char *p) {
     return v;
 }
 
-/* Keys are short: comparing them here is cheaper than a call of memcmp. */
+/* Keys are short, and their sizes repeat: comparing them here is cheaper than a call of memcmp. */
 static inline __attribute__((always_inline)) bool same_bytes(const char *a, const char *b, uint32_t n) {
     if (likely(n >= 8)) {
-        if (unlikely(n > 64)) return !memcmp(a, b, n);
-        for (uint32_t i = 0; i + 8 < n; i += 8) {
+        if (load_8(a) != load_8(b)) return false;
+#pragma GCC unroll 1
+        for (uint32_t i = 8; i + 8 < n; i += 8) {
             if (load_8(a + i) != load_8(b + i)) return false;
         }
         return load_8(a + n - 8) == load_8(b + n - 8);
@@ -41,39 +42,51 @@ static inline __attribute__((always_inline)) bool same_bytes(const char *a, cons
     return !n || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
 }
 
+/* Whether the slot's entry has this key, of at most 255 bytes. */
 static inline __attribute__((always_inline)) bool has_key(table_slot slot, const char *key, uint32_t size) {
     const struct entry *e = table_entry(slot);
-    return entry_key_size(e) == size && same_bytes(entry_key(e), key, size);
+    if (e->key_size != size || unlikely(e->kind & ENTRY_LONG_KEY)) return false;
+    return likely(same_bytes(entry_key(e), key, size));
 }
 
-static __attribute__((noinline)) table_slot *find_stashed(
-    struct segment *s, uint64_t tag, uint8_t fingerprint, const char *key, uint32_t size) {
-    for (uint32_t m = match_stash(&s->stash, fingerprint, slot_home(tag)); m; m &= m - 1) {
+/* The whole search, for the few that the first comparison does not decide: 4 % have a second fingerprint that agrees; long keys; stash, chain. */
+__attribute__((noinline)) table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
+    table_word w = find_word(t, hash);
+    struct segment *s = word_segment(w);
+    unsigned depth = word_depth(w), home = hash_home(hash);
+    for (uint32_t m = match_home(s, hash); m; m &= m - 1) {
+        unsigned i = (unsigned)__builtin_ctz(m);
+        table_slot *slot = slot_near(s, hash, i);
+        if (tag_agrees(*slot, hash, depth, i) && entry_has_key(table_entry(*slot), key, size)) return slot;
+    }
+    if (!(s->buckets[home].occupied & ASK_STASH)) return NULL;
+    for (uint32_t m = match_stash(&s->stash, hash_fingerprint(hash), home); m; m &= m - 1) {
         unsigned i = (unsigned)__builtin_ctz(m);
         table_slot *slot = &s->buckets[REGULAR + i / SLOTS].slots[i % SLOTS];
-        if (!((*slot ^ tag) & SLOT_TAG) && has_key(*slot, key, size)) return slot;
+        if (tag_agrees(*slot, hash, depth, 0) && entry_has_key(table_entry(*slot), key, size)) return slot;
     }
     for (struct bucket *b = s->stash.chain; b; b = chain_next(b)) {
-        for (uint32_t m = match_bytes(bucket_head(b), 0, fingerprint) & b->occupied; m; m &= m - 1) {
+        for (uint32_t m = match_bytes(bucket_head(b), 0, hash_fingerprint(hash)) & b->occupied; m; m &= m - 1) {
             table_slot *slot = &b->slots[__builtin_ctz(m)];
-            if (!((*slot ^ tag) & SLOT_TAG) && has_key(*slot, key, size)) return slot;
+            if (tag_agrees(*slot, hash, depth, 0) && entry_has_key(table_entry(*slot), key, size)) return slot;
         }
     }
     return NULL;
 }
 
+/* Decides by the first fingerprint that agrees. No loop, and no call but those it ends with, so that it saves few registers. */
 table_slot *table_find(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
     table_word w = find_word(t, hash);
     struct segment *s = word_segment(w);
-    struct bucket *b = &s->buckets[hash_home(hash)], *next = &s->buckets[next_home(hash_home(hash))];
-    for (uint32_t m = match_pair(b, next, hash_fingerprint(hash)); m; m &= m - 1) {
-        unsigned i = (unsigned)__builtin_ctz(m);
-        table_slot *slot = i < 8 ? &b->slots[i] : &next->slots[i - 8];
-        uint64_t tag = slot_tag(hash, word_depth(w)) | (uint64_t)(i >> 3) * SLOT_NEIGHBOUR;
-        if (likely(!((*slot ^ tag) & SLOT_TAG)) && likely(has_key(*slot, key, size))) return slot;
+    uint32_t m = match_home(s, hash);
+    if (!m) {
+        if (likely(!(bucket_at(s, home_offset(hash))->occupied & ASK_STASH))) return NULL;
+        return find_rare(t, hash, key, size);
     }
-    if (likely(!(b->occupied & ASK_STASH))) return NULL;
-    return find_stashed(s, slot_tag(hash, word_depth(w)), hash_fingerprint(hash), key, size);
+    unsigned i = (unsigned)__builtin_ctz(m);
+    table_slot *slot = slot_near(s, hash, i);
+    if (likely(tag_agrees(*slot, hash, word_depth(w), i)) && likely(has_key(*slot, key, size))) return slot;
+    return find_rare(t, hash, key, size);
 }
 
 /* ---- inserting ---- */
@@ -191,7 +204,7 @@ void table_prefetch_directory(const struct table *t, uint64_t hash) { __builtin_
 
 void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bool write) {
     const struct segment *s = word_segment(find_word(t, hash));
-    const struct bucket *b = &s->buckets[hash_home(hash)], *next = &s->buckets[next_home(hash_home(hash))];
+    const struct bucket *b = bucket_at(s, home_offset(hash)), *next = bucket_at(s, home_offset(hash) + sizeof *b);
     if (write) {
         __builtin_prefetch(b, 1);
         if (probe) __builtin_prefetch(next, 1);
@@ -204,15 +217,13 @@ void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bo
 const struct entry *table_prefetch_entry(const struct table *t, uint64_t hash) {
     table_word w = find_word(t, hash);
     const struct segment *s = word_segment(w);
-    const struct bucket *b = &s->buckets[hash_home(hash)], *next = &s->buckets[next_home(hash_home(hash))];
-    for (uint32_t m = match_pair(b, next, hash_fingerprint(hash)); m; m &= m - 1) {
+    for (uint32_t m = match_home(s, hash); m; m &= m - 1) {
         unsigned i = (unsigned)__builtin_ctz(m);
-        table_slot slot = i < 8 ? b->slots[i] : next->slots[i - 8];
-        uint64_t tag = slot_tag(hash, word_depth(w)) | (uint64_t)(i >> 3) * SLOT_NEIGHBOUR;
-        if (unlikely((slot ^ tag) & SLOT_TAG)) continue;
+        table_slot slot = *slot_near(s, hash, i);
+        if (unlikely(!tag_agrees(slot, hash, word_depth(w), i))) continue;
         __builtin_prefetch(table_entry(slot));
         return table_entry(slot);
     }
-    if (b->occupied & ASK_STASH) __builtin_prefetch(&s->stash);
+    if (bucket_at(s, home_offset(hash))->occupied & ASK_STASH) __builtin_prefetch(&s->stash);
     return NULL;
 }

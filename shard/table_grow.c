@@ -208,11 +208,14 @@ static bool may_split(struct table *t, unsigned depth) {
 
 /* ---- splitting ---- */
 
+/* Buckets, and so about 3 entries each, between the prefetch of an entry and its reading. */
+#define AHEAD 4u
+
 /* Gives all slots the 8 directory bits of this depth, which is a multiple of 8: the one moment at which entries are read. */
 static void renew_bits(const struct table *t, struct segment *s, unsigned depth) {
     for (unsigned k = 0; k < BUCKETS; k++) {
-        if (k + 2 < BUCKETS) {
-            const struct bucket *ahead = &s->buckets[k + 2];
+        if (k + AHEAD < BUCKETS) {
+            const struct bucket *ahead = &s->buckets[k + AHEAD];
             for (uint32_t m = ahead->occupied & OCCUPIED; m; m &= m - 1) __builtin_prefetch(table_entry(ahead->slots[__builtin_ctz(m)]));
         }
         struct bucket *b = &s->buckets[k];

@@ -69,6 +69,7 @@ static inline table_word find_word(const struct table *t, uint64_t hash) { retur
 #define SLOT_POINTER 0xffffffffffffull
 #define SLOT_NEIGHBOUR (1ull << 48)
 #define SLOT_HOME_SHIFT 49
+#define SLOT_HOME ((uint64_t)(REGULAR - 1) << SLOT_HOME_SHIFT)
 #define SLOT_BITS_SHIFT 56
 #define SLOT_BITS (0xffull << SLOT_BITS_SHIFT)
 /* What must agree for a slot to be compared: directory bits, home, membership; not the visited bit, not the pointer. */
@@ -78,7 +79,7 @@ static inline table_word find_word(const struct table *t, uint64_t hash) { retur
 static inline uint64_t slot_bits(uint64_t hash, unsigned depth) { return hash << HASH_SLOT_BITS << (depth & 56) & SLOT_BITS; }
 /* The slot of an entry in its home bucket. */
 static inline uint64_t slot_tag(uint64_t hash, unsigned depth) {
-    return slot_bits(hash, depth) | (uint64_t)hash_home(hash) << SLOT_HOME_SHIFT;
+    return slot_bits(hash, depth) | (hash << (SLOT_HOME_SHIFT - HASH_FINGERPRINT_BITS) & SLOT_HOME);
 }
 static inline unsigned slot_home(table_slot slot) { return (unsigned)(slot >> SLOT_HOME_SHIFT) & (REGULAR - 1); }
 /* The directory bit that decides, when a segment of this depth splits, where the slot goes. */
@@ -91,9 +92,27 @@ static inline uint64_t bucket_head(const struct bucket *b) {
 }
 static inline unsigned next_home(unsigned home) { return (home + 1) & (REGULAR - 1); }
 
-/* Slots of a bucket and of the one after it (bits 8 to 14) that are in use and have this fingerprint. */
-static inline uint32_t match_pair(const struct bucket *b, const struct bucket *next, uint8_t fingerprint) {
-    return match_bytes(bucket_head(b), bucket_head(next), fingerprint) & (b->occupied | (uint32_t)next->occupied << 8) & 0x7f7f;
+/* A lookup's arithmetic, in bytes from the segment's start so that the hash's home bits become an address in two steps. */
+#define HOME_MASK ((REGULAR - 1) * sizeof(struct bucket))
+static inline size_t home_offset(uint64_t hash) { return hash >> (HASH_FINGERPRINT_BITS - 6) & HOME_MASK; }
+static inline struct bucket *bucket_at(const struct segment *s, size_t offset) {
+    return (struct bucket *)((uintptr_t)s + (offset & HOME_MASK));
+}
+
+/* Slots of the home bucket (bits 0 to 6) and of the one after it (bits 8 to 14) that are in use and have this fingerprint. */
+static inline uint32_t match_home(const struct segment *s, uint64_t hash) {
+    const struct bucket *b = bucket_at(s, home_offset(hash)), *next = bucket_at(s, home_offset(hash) + sizeof *b);
+    uint32_t in_use = (b->occupied | (uint32_t)next->occupied << 8) & 0x7f7f;
+    return match_bytes(bucket_head(b), bucket_head(next), hash_fingerprint(hash)) & in_use;
+}
+/* The slot of such a bit; without a branch, since home or neighbour is anybody's guess. */
+static inline table_slot *slot_near(const struct segment *s, uint64_t hash, unsigned i) {
+    size_t at = i * sizeof(table_slot); /* bit 6: the neighbour */
+    return (table_slot *)((uintptr_t)bucket_at(s, home_offset(hash) + (at & 64)) + (at & 56) + offsetof(struct bucket, slots));
+}
+/* Whether the slot of such a bit has the hash's home, its membership and its directory bits. */
+static inline bool tag_agrees(table_slot slot, uint64_t hash, unsigned depth, unsigned i) {
+    return !((slot ^ slot_tag(hash, depth) ^ (uint64_t)(i & 8) * (SLOT_NEIGHBOUR / 8)) & SLOT_TAG);
 }
 
 /* Slots of the stash that have this fingerprint and home. The two loads of 16 overlap. */
@@ -126,6 +145,8 @@ static inline uint64_t known_hash(uint64_t position, unsigned depth, table_slot 
 
 /* ---- from table.c ---- */
 
+/* The end of table_find for the rare cases. Only called there, but not static: gcc would pass it parts of *t, and table_find save registers for them. */
+table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size);
 /* Puts a slot (as in its home bucket) somewhere in the segment: home, neighbour, by displacement, stash; not the chain. False: full. */
 bool place(struct segment *s, table_slot slot, uint8_t fingerprint);
 /* The same without the stash. */

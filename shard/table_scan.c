@@ -89,26 +89,24 @@ void table_prefetch_scan(const struct table *t, uint64_t cursor, bool entries) {
 void table_match(const struct table *t, uint64_t hash, table_visit *visit, void *arg) {
     table_word w = find_word(t, hash);
     struct segment *s = word_segment(w);
-    unsigned depth = word_depth(w);
-    uint64_t position = hash_directory(hash, HASH_DIRECTORY_BITS), tag = slot_tag(hash, depth);
+    unsigned depth = word_depth(w), home = hash_home(hash);
+    uint64_t position = hash_directory(hash, HASH_DIRECTORY_BITS);
     uint8_t fingerprint = hash_fingerprint(hash);
-    struct bucket *b = &s->buckets[hash_home(hash)], *next = &s->buckets[next_home(hash_home(hash))];
-    for (uint32_t m = match_pair(b, next, fingerprint); m; m &= m - 1) {
+    for (uint32_t m = match_home(s, hash); m; m &= m - 1) {
         unsigned i = (unsigned)__builtin_ctz(m);
-        struct bucket *at = i < 8 ? b : next;
-        if ((at->slots[i & 7] ^ (tag | (uint64_t)(i >> 3) * SLOT_NEIGHBOUR)) & SLOT_TAG) continue;
-        visit_slots(at, 1u << (i & 7), position, depth, visit, arg);
+        table_slot *slot = slot_near(s, hash, i);
+        if (tag_agrees(*slot, hash, depth, i)) visit(arg, known_hash(position, depth, *slot, fingerprint), slot);
     }
-    if (!(b->occupied & ASK_STASH)) return;
-    for (uint32_t m = match_stash(&s->stash, fingerprint, hash_home(hash)); m; m &= m - 1) {
+    if (!(s->buckets[home].occupied & ASK_STASH)) return;
+    for (uint32_t m = match_stash(&s->stash, fingerprint, home); m; m &= m - 1) {
         unsigned i = (unsigned)__builtin_ctz(m);
-        struct bucket *at = &s->buckets[REGULAR + i / SLOTS];
-        if (!((at->slots[i % SLOTS] ^ tag) & SLOT_TAG)) visit_slots(at, 1u << i % SLOTS, position, depth, visit, arg);
+        struct bucket *b = &s->buckets[REGULAR + i / SLOTS];
+        if (tag_agrees(b->slots[i % SLOTS], hash, depth, 0)) visit_slots(b, 1u << i % SLOTS, position, depth, visit, arg);
     }
-    for (struct bucket *c = s->stash.chain; c; c = chain_next(c)) {
-        for (uint32_t m = match_bytes(bucket_head(c), 0, fingerprint) & c->occupied; m; m &= m - 1) {
+    for (struct bucket *b = s->stash.chain; b; b = chain_next(b)) {
+        for (uint32_t m = match_bytes(bucket_head(b), 0, fingerprint) & b->occupied; m; m &= m - 1) {
             unsigned i = (unsigned)__builtin_ctz(m);
-            if (!((c->slots[i] ^ tag) & SLOT_TAG)) visit_slots(c, 1u << i, position, depth, visit, arg);
+            if (tag_agrees(b->slots[i], hash, depth, 0)) visit_slots(b, 1u << i, position, depth, visit, arg);
         }
     }
 }
