@@ -1,0 +1,257 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shard/memory.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#endif
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+#endif
+
+#define REGION ((size_t)2 << 20)
+#define SEGMENT 4416u
+
+static uint64_t random_state = 42;
+
+static uint32_t below(uint32_t n) {
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)((random_state >> 32) * n >> 32);
+}
+
+static struct memory_stats stats_of(const struct memory *m) {
+    struct memory_stats s;
+    memory_stats(m, &s);
+    return s;
+}
+
+static void blocks_keep_what_is_written_to_them(void **state) {
+    (void)state;
+    enum { N = 5000, STEPS = 200000 };
+    struct memory *m = memory_new(false);
+    uint8_t **blocks = calloc(N, sizeof *blocks);
+    size_t *sizes = calloc(N, sizeof *sizes), used = 0, used_large = 0, peak = 0;
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t i = below(N);
+        if (blocks[i]) {
+            for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(blocks[i][k], (uint8_t)i);
+            memory_free(m, blocks[i], sizes[i]);
+            used -= memory_usable(sizes[i]);
+            if (sizes[i] > MEMORY_SMALL_MAX) used_large -= memory_usable(sizes[i]);
+            blocks[i] = NULL;
+        } else {
+            sizes[i] = 1 + (below(20) ? below(step % 3 ? 100 : MEMORY_SMALL_MAX) : below(9000));
+            blocks[i] = memory_alloc(m, sizes[i]);
+            assert_non_null(blocks[i]);
+            assert_int_equal((uintptr_t)blocks[i] % (sizes[i] > MEMORY_SMALL_MAX || sizes[i] % 64 == 0 ? 64 : 8), 0);
+            memset(blocks[i], (int)(uint8_t)i, sizes[i]);
+            used += memory_usable(sizes[i]);
+            if (sizes[i] > MEMORY_SMALL_MAX) used_large += memory_usable(sizes[i]);
+            if (used > peak) peak = used;
+        }
+        assert_int_equal(memory_used(m), used);
+    }
+    assert_int_equal(stats_of(m).used_large, used_large);
+    assert_int_equal(stats_of(m).peak, peak);
+    for (uint32_t i = 0; i < N; i++) {
+        if (blocks[i]) memory_free(m, blocks[i], sizes[i]);
+    }
+    assert_int_equal(memory_used(m), 0);
+    assert_int_equal(stats_of(m).pages, 0);
+    assert_int_equal(stats_of(m).peak, peak);
+    memory_drop(m);
+    free(blocks);
+    free(sizes);
+}
+
+static void classes_are_8_bytes_apart(void **state) {
+    (void)state;
+    for (size_t size = 1; size <= MEMORY_SMALL_MAX; size++) assert_int_equal(memory_usable(size), (size + 7) / 8 * 8);
+    for (size_t size = MEMORY_SMALL_MAX + 1; size < 100000; size += 777) {
+        assert_true(memory_usable(size) >= size);
+        assert_int_equal(memory_usable(memory_usable(size)), memory_usable(size));
+    }
+}
+
+/* Fills four regions with blocks of a size and returns which part of them is not blocks, in 1/10000. */
+static size_t overhead(size_t size) {
+    struct memory *m = memory_new(false);
+    size_t used = 0;
+    while (stats_of(m).regions <= 4) {
+        used = memory_used(m);
+        assert_non_null(memory_alloc(m, size));
+    }
+    memory_drop(m);
+    return 10000 - used * 10000 / (4 * REGION);
+}
+
+static void headers_and_slack_are_less_than_1_percent(void **state) {
+    (void)state;
+    for (size_t size = 8; size <= 128; size += 8) assert_in_range(overhead(size), 0, 99);
+    for (size_t size = 136; size <= MEMORY_SMALL_MAX; size += 8) assert_in_range(overhead(size), 0, 300);
+}
+
+static void a_free_page_serves_any_class(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    struct memory *m = memory_new(false);
+    void **blocks = malloc(N * sizeof *blocks);
+    size_t regions = 0;
+    for (size_t size = 40; size <= 80; size += 8) {
+        size_t n = (size_t)N * 40 / size;
+        for (size_t i = 0; i < n; i++) blocks[i] = memory_alloc(m, size);
+        if (!regions) regions = stats_of(m).regions;
+        assert_in_range(stats_of(m).regions, 1, regions + 1);
+        void *kept = blocks[n / 2]; /* so that not all regions can go */
+        for (size_t i = 0; i < n; i++) {
+            if (blocks[i] != kept) memory_free(m, blocks[i], size);
+        }
+        assert_int_equal(stats_of(m).pages, 1);
+        memory_free(m, kept, size);
+    }
+    free(blocks);
+    memory_drop(m);
+}
+
+static void empty_regions_go_back_but_one(void **state) {
+    (void)state;
+    enum { N = 200000 };
+    struct memory *m = memory_new(true);
+    void **blocks = malloc(N * sizeof *blocks);
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < N; i++) blocks[i] = memory_alloc(m, 64);
+        assert_true(stats_of(m).regions > 5);
+        assert_int_equal(stats_of(m).reserved, stats_of(m).regions * REGION);
+        for (size_t i = 0; i < N; i++) memory_free(m, blocks[(i * 7919) % N], 64);
+        assert_int_equal(stats_of(m).regions, 1);
+    }
+    free(blocks);
+    memory_drop(m);
+}
+
+static void random_replacement_does_not_grow(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    struct memory *m = memory_new(false);
+    void **blocks = malloc(N * sizeof *blocks);
+    for (size_t i = 0; i < N; i++) blocks[i] = memory_alloc(m, 72);
+    for (size_t step = 0; step < 10 * N; step++) {
+        uint32_t free_one = below(N);
+        memory_free(m, blocks[free_one], 72);
+        blocks[free_one] = memory_alloc(m, 72);
+    }
+    /* Full pages hold 1/64 of their blocks back. */
+    assert_in_range(stats_of(m).pages * 65536, memory_used(m), memory_used(m) / 100 * 103);
+    memory_drop(m);
+    free(blocks);
+}
+
+static void charges_count_as_large(void **state) {
+    (void)state;
+    struct memory *m = memory_new(false);
+    memory_charge(m, 5000);
+    assert_int_equal(memory_used(m), 5000);
+    assert_int_equal(stats_of(m).used_large, 5000);
+    memory_charge(m, -5000);
+    assert_int_equal(memory_used(m), 0);
+    assert_int_equal(stats_of(m).peak, 5000);
+    memory_drop(m);
+}
+
+static void segments_are_packed_aligned_and_reused(void **state) {
+    (void)state;
+    enum { IN_A_REGION = (REGION - 64) / SEGMENT, N = 3 * IN_A_REGION };
+    struct memory *m = memory_new(false);
+    uint8_t *segments[N];
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < N; i++) {
+            segments[i] = memory_alloc_segment(m, SEGMENT);
+            assert_int_equal((uintptr_t)segments[i] % 64, 0);
+            memset(segments[i], (int)(uint8_t)i, SEGMENT);
+        }
+        assert_int_equal(stats_of(m).regions, 3);
+        assert_int_equal(memory_used(m), (size_t)N * SEGMENT);
+        for (size_t i = 0; i < N; i++) {
+            uint8_t *segment = segments[i * 101 % N];
+            for (size_t k = 0; k < SEGMENT; k += 97) assert_int_equal(segment[k], (uint8_t)(i * 101 % N));
+            memory_free_segment(m, segment, SEGMENT);
+        }
+        assert_int_equal(stats_of(m).regions, 1);
+        assert_int_equal(memory_used(m), 0);
+    }
+    memory_drop(m);
+}
+
+static void the_nth_allocation_fails_once(void **state) {
+    (void)state;
+    struct memory *m = memory_new(false);
+    void *first = memory_alloc(m, 48);
+    for (uint64_t nth = 1; nth < 40; nth++) {
+        memory_fail_after(m, nth);
+        for (uint64_t i = 1; i < 45; i++) {
+            size_t size = i % 3 == 0 ? 5000 : 48, used = memory_used(m);
+            void *block = i % 3 == 1 ? memory_alloc_segment(m, SEGMENT) : memory_alloc(m, size);
+            if (i == nth) {
+                assert_null(block);
+                assert_int_equal(memory_used(m), used);
+                continue;
+            }
+            assert_non_null(block);
+            if (i % 3 == 1) memory_free_segment(m, block, SEGMENT);
+            else memory_free(m, block, size);
+            assert_int_equal(memory_used(m), used);
+        }
+    }
+    memory_fail_after(m, 3);
+    memory_fail_after(m, 0);
+    for (int i = 0; i < 10; i++) assert_non_null(memory_alloc(m, 48));
+    memory_free(m, first, 48);
+    memory_drop(m);
+}
+
+#ifdef POISONS
+static void freed_blocks_are_poisoned(void **state) {
+    (void)state;
+    struct memory *m = memory_new(false);
+    char *a = memory_alloc(m, 40), *b = memory_alloc(m, 40);
+    assert_false(__asan_address_is_poisoned(a) || __asan_address_is_poisoned(a + 39));
+    memory_free(m, a, 40);
+    assert_true(__asan_address_is_poisoned(a) && __asan_address_is_poisoned(a + 39));
+    assert_false(__asan_address_is_poisoned(b));
+    assert_ptr_equal(memory_alloc(m, 40), a);
+    assert_false(__asan_address_is_poisoned(a));
+    char *segment = memory_alloc_segment(m, SEGMENT);
+    memory_free_segment(m, segment, SEGMENT);
+    assert_true(__asan_address_is_poisoned(segment + 8));
+    memory_drop(m);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_keep_what_is_written_to_them),
+        cmocka_unit_test(classes_are_8_bytes_apart),
+        cmocka_unit_test(headers_and_slack_are_less_than_1_percent),
+        cmocka_unit_test(a_free_page_serves_any_class),
+        cmocka_unit_test(empty_regions_go_back_but_one),
+        cmocka_unit_test(random_replacement_does_not_grow),
+        cmocka_unit_test(charges_count_as_large),
+        cmocka_unit_test(segments_are_packed_aligned_and_reused),
+        cmocka_unit_test(the_nth_allocation_fails_once),
+#ifdef POISONS
+        cmocka_unit_test(freed_blocks_are_poisoned),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
