@@ -1,5 +1,6 @@
 /* The mailbox: one total order, arming, and that no message is ever slept over. Runs under the thread sanitizer too. */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,9 +85,9 @@ static void wakes_one_sleeper_once(void **state) {
     assert_false(mailbox_must_wake(&m.asleep));
 }
 
-/* ---- four producers, one consumer that really sleeps ---- */
+/* ---- producers, and one consumer that really sleeps ---- */
 
-enum { PRODUCERS = 4, MESSAGES = 250000, LENT = 64, BATCH = 8 };
+enum { PRODUCERS_MAX = 4, LENT_MAX = 64, BATCH = 8 };
 
 struct letter {
     struct message message;
@@ -97,7 +98,10 @@ struct letter {
 struct post {
     struct mailbox box;
     int bell; /* an eventfd: what the consumer sleeps on */
-    _Atomic uint64_t armed[PRODUCERS];
+    unsigned producers;
+    uint64_t messages; /* of one producer */
+    unsigned lent;     /* how many of its letters may be out */
+    _Atomic uint64_t armed[PRODUCERS_MAX];
     _Atomic uint64_t wakes;
     bool arming;
 };
@@ -105,7 +109,7 @@ struct post {
 struct producer {
     struct post *post;
     uint32_t number;
-    struct letter letters[LENT];
+    struct letter letters[LENT_MAX];
 };
 
 /* Sends batches of one to eight letters, armed together or not at all, and wakes the consumer if it had announced its sleep. */
@@ -113,11 +117,12 @@ static void *produce(void *arg) {
     struct producer *me = arg;
     struct post *post = me->post;
     uint64_t sent = 0;
-    for (unsigned round = 0; sent < MESSAGES; round++) {
-        unsigned batch = 1 + (round * 7 + me->number) % BATCH;
-        for (unsigned i = 0; i < batch && sent < MESSAGES; i++) {
-            struct letter *l = &me->letters[sent % LENT];
-            while (!atomic_load_explicit(&l->home, memory_order_acquire)) sched_yield();
+    for (unsigned round = 0; sent < post->messages; round++) {
+        unsigned batch = post->lent < BATCH ? 1 : 1 + (round * 7 + me->number) % BATCH;
+        for (unsigned i = 0; i < batch && sent < post->messages; i++) {
+            struct letter *l = &me->letters[sent % post->lent];
+            for (unsigned spins = 0; !atomic_load_explicit(&l->home, memory_order_acquire); spins++)
+                if (post->lent > 1 || spins > 10000) sched_yield();
             atomic_store_explicit(&l->home, false, memory_order_relaxed);
             l->number = sent++;
             l->message.from = me->number;
@@ -125,6 +130,8 @@ static void *produce(void *arg) {
             l->message.sequence = round + 1;
             mailbox_push(&post->box, &l->message);
         }
+        /* A while of nothing, so that the consumer may find the letter unarmed and be just about to sleep when it is armed. */
+        for (volatile unsigned i = 0; post->lent == 1 && i < round % 200; i++) {}
         if (post->arming) mailbox_arm(&post->armed[me->number], round + 1);
         mailbox_fence();
         if (!mailbox_must_wake(&post->box.asleep)) continue;
@@ -137,8 +144,8 @@ static void *produce(void *arg) {
 /* No timeout anywhere: a lost wake-up is a test that never ends. */
 static void *consume(void *arg) {
     struct post *post = arg;
-    uint64_t seen[PRODUCERS] = {0}, total = 0;
-    while (total < (uint64_t)PRODUCERS * MESSAGES) {
+    uint64_t seen[PRODUCERS_MAX] = {0}, total = 0, all = post->producers * post->messages;
+    while (total < all) {
         struct message *msg;
         mailbox_collect(&post->box);
         while ((msg = mailbox_next(&post->box))) {
@@ -148,7 +155,9 @@ static void *consume(void *arg) {
             total++;
             atomic_store_explicit(&l->home, true, memory_order_release);
         }
-        if (total == (uint64_t)PRODUCERS * MESSAGES) break;
+        if (total == all) break;
+        for (volatile unsigned i = 0; post->lent == 1 && i < total * 13 % 300; i++) {}
+        mailbox_collect(&post->box);
         mailbox_announce_sleep(&post->box.asleep);
         if (!mailbox_ready(&post->box)) CHECK(read(post->bell, &(uint64_t){0}, 8) == 8);
         mailbox_awake(&post->box.asleep);
@@ -156,22 +165,38 @@ static void *consume(void *arg) {
     return NULL;
 }
 
-static void deliver(bool arming) {
+/* On one CPU the threads only meet where one is put off it. The nth of the CPUs we may use, if it can be had. */
+static void pin(pthread_t thread, unsigned nth) {
+    cpu_set_t allowed, one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
+    nth %= (unsigned)CPU_COUNT(&allowed);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && !nth--) CPU_SET(cpu, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+static void deliver(unsigned producers_count, uint64_t messages, unsigned lent, bool arming) {
     struct post *post = aligned_alloc(64, sizeof *post);
-    struct producer *producers = calloc(PRODUCERS, sizeof *producers);
+    struct producer *producers = calloc(producers_count, sizeof *producers);
     memset(post, 0, sizeof *post);
     mailbox_init(&post->box);
     post->bell = eventfd(0, EFD_CLOEXEC);
+    post->producers = producers_count;
+    post->messages = messages;
+    post->lent = lent;
     post->arming = arming;
-    pthread_t consumer, threads[PRODUCERS];
+    pthread_t consumer, threads[PRODUCERS_MAX];
     assert_int_equal(pthread_create(&consumer, NULL, consume, post), 0);
-    for (unsigned i = 0; i < PRODUCERS; i++) {
+    pin(consumer, 0);
+    for (unsigned i = 0; i < producers_count; i++) {
         producers[i].post = post;
         producers[i].number = i;
-        for (unsigned k = 0; k < LENT; k++) atomic_init(&producers[i].letters[k].home, true);
+        for (unsigned k = 0; k < lent; k++) atomic_init(&producers[i].letters[k].home, true);
         assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
+        pin(threads[i], i + 1);
     }
-    for (unsigned i = 0; i < PRODUCERS; i++) pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < producers_count; i++) pthread_join(threads[i], NULL);
     pthread_join(consumer, NULL);
     assert_true(post->wakes > 0);
     close(post->bell);
@@ -181,12 +206,18 @@ static void deliver(bool arming) {
 
 static void loses_no_wake_up(void **state) {
     (void)state;
-    deliver(false);
+    deliver(4, 250000, 64, false);
 }
 
 static void loses_no_wake_up_with_arming(void **state) {
     (void)state;
-    deliver(true);
+    deliver(4, 250000, 64, true);
+}
+
+/* With one letter out nothing but its own wake-up helps, and the consumer is always about to sleep. */
+static void loses_no_wake_up_of_a_single_letter(void **state) {
+    (void)state;
+    deliver(1, 60000, 1, true);
 }
 
 /* ---- two mailboxes that are armed together ---- */
@@ -246,6 +277,7 @@ int main(void) {
         cmocka_unit_test(wakes_one_sleeper_once),
         cmocka_unit_test(loses_no_wake_up),
         cmocka_unit_test(loses_no_wake_up_with_arming),
+        cmocka_unit_test(loses_no_wake_up_of_a_single_letter),
         cmocka_unit_test(arms_all_mailboxes_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
