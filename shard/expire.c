@@ -159,7 +159,7 @@ static void work_on_rebuild(struct shard *s, uint64_t until_ns, uint64_t (*cpu_n
 
 /* --- */
 
-bool expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+void expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     uint64_t start_ns = cpu_ns(), middle_ns = start_ns < until_ns ? start_ns + (until_ns - start_ns) / 2 : until_ns;
     if (!s->rebuild && (s->rebuild_at_ms <= s->now_ms || (s->wheel_stale >= STALE_LOOK && too_many_records(s)))) begin_rebuild(s);
     if (s->rebuild) {
@@ -169,11 +169,10 @@ bool expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     if (s->active_expire) fire_due(s, &s->wheel, until_ns, cpu_ns);
     uint64_t took_ns = cpu_ns() - start_ns;
     if (took_ns > s->stats.longest_expire_ns) s->stats.longest_expire_ns = took_ns;
-    return expire_next_due(s) <= s->now_ms;
 }
 
 int64_t expire_next_due(const struct shard *s) {
-    if (s->rebuild || s->wheel_stale >= STALE_LOOK) return INT64_MIN;
+    if (s->rebuild || s->wheel_stale >= STALE_LOOK) return 0;
     int64_t due = s->active_expire ? wheel_next_due(&s->wheel) : INT64_MAX;
     return due < s->rebuild_at_ms ? due : s->rebuild_at_ms;
 }

@@ -15,9 +15,9 @@
 
 struct shard;
 
-/* Deletes what is due at s->now_ms and rebuilds the wheel if that is due, until cpu_ns() >= until_ns (checked every few dozen keys). True: there is
- * more to do right now. */
-bool expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void));
+/* Deletes what is due at s->now_ms and rebuilds the wheel if that is due, until cpu_ns() >= until_ns (checked every few
+ * dozen keys). */
+void expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void));
 /* ms of the Unix epoch at which expire_work has something to do; now or earlier: at once; INT64_MAX: nothing. */
 int64_t expire_next_due(const struct shard *s);
 /* Frees the wheel, and what a rebuild holds. */

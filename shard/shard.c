@@ -50,8 +50,7 @@ struct shard *shard_new(const struct shard_options *o) {
         return NULL;
     }
     *s = (struct shard){.memory = m, .secret = o->secret, .now_ms = o->now_ms, .dbs = order, .by_id = order + o->databases,
-        .n_dbs = o->databases, .id = o->id, .shards = o->shards, .prefetch = PREFETCH_FULL, .active_expire = true, .rebuild_at_ms = INT64_MAX,
-        .tables_at_ms = INT64_MIN};
+        .n_dbs = o->databases, .id = o->id, .shards = o->shards, .prefetch = PREFETCH_FULL, .active_expire = true, .rebuild_at_ms = INT64_MAX};
     for (uint32_t i = 0; i < o->databases; i++) {
         dbs[i] = (struct db){.id = i};
         table_init(&dbs[i].keys, m, hash_entry, o->secret);
@@ -117,59 +116,57 @@ void shard_drop(struct shard *s) {
 
 /* Whether a table has begun something, or must begin. */
 static inline bool table_is_busy(const struct table *t) { return t->grow_due || t->resized || t->sweep; }
-/* Or whether many of its keys went since it was largest, so that it may want to. */
-static inline bool table_may_be_sparse(const struct table *t) { return t->count < t->merge_below; }
 
-static int64_t tables_next_due(const struct shard *s) {
-    for (uint32_t i = 0; i < s->n_dbs; i++)
-        if (table_is_busy(&s->dbs[i]->keys)) return s->tables_at_ms;
-    return INT64_MAX;
+/* Or it may want to shrink: an eighth of its keys went since it was largest, and since it last had no use for that. */
+static inline bool may_be_sparse(const struct db *db) {
+    const struct table *t = &db->keys;
+    return t->count < t->merge_below && (t->count < db->asked_below || t->merge_below != db->asked_for);
 }
 
 static bool tables_want_work(const struct shard *s) {
     for (uint32_t i = 0; i < s->n_dbs; i++)
-        if (table_is_busy(&s->dbs[i]->keys) || table_may_be_sparse(&s->dbs[i]->keys)) return true;
+        if (table_is_busy(&s->dbs[i]->keys) || may_be_sparse(s->dbs[i])) return true;
     return false;
 }
 
-/* True: there is more. A table whose growth is refused stays busy and says that there is nothing to do: it is asked again a little later. */
-static bool work_on_tables(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+/* A table whose growth is refused stays busy and says that there is nothing to do: it is asked again a little later. */
+static void work_on_tables(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     bool refused = false;
     for (uint32_t i = 0; i < s->n_dbs; i++) {
-        struct table *t = &s->dbs[i]->keys;
-        if (!table_is_busy(t) && !table_may_be_sparse(t)) continue;
+        struct db *db = s->dbs[i];
+        struct table *t = &db->keys;
+        if (!table_is_busy(t) && !may_be_sparse(db)) continue;
         while (table_work(t, TABLE_WORK_UNITS))
-            if (cpu_ns() >= until_ns) return true;
+            if (cpu_ns() >= until_ns) return;
+        db->asked_below = t->count - t->count / 8;
+        db->asked_for = t->merge_below;
         refused |= table_is_busy(t);
     }
     if (refused) s->tables_at_ms = s->now_ms + TABLES_RETRY_MS;
-    return false;
 }
 
-/* True: there is more. */
-static bool work_on_trash(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+static void work_on_trash(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
     while (s->trash) {
         if (!free_some(s->memory, &s->trash->keys)) free_trash(s);
-        if (cpu_ns() >= until_ns) break;
+        if (cpu_ns() >= until_ns) return;
     }
-    return s->trash;
 }
 
 /* A table that grows comes first: inserts chain until it is done. Then expiry, which leaves a quarter of the time to the trash. */
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void)) {
     s->now_ms = now_ms;
-    bool more = false, tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms;
+    bool tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms;
     if (!tables && !expiry && !s->trash) return false;
     uint64_t start_ns = cpu_ns(), until_ns = start_ns + budget_ns;
-    if (tables) more |= work_on_tables(s, start_ns + budget_ns / 2, cpu_ns);
-    if (expiry) more |= expire_work(s, s->trash ? until_ns - budget_ns / 4 : until_ns, cpu_ns);
-    if (s->trash) more |= work_on_trash(s, until_ns, cpu_ns);
-    return more;
+    if (tables) work_on_tables(s, start_ns + budget_ns / 2, cpu_ns);
+    if (expiry) expire_work(s, s->trash ? until_ns - budget_ns / 4 : until_ns, cpu_ns);
+    if (s->trash) work_on_trash(s, until_ns, cpu_ns);
+    return shard_next_due(s) <= now_ms;
 }
 
 int64_t shard_next_due(const struct shard *s) {
-    if (s->trash) return INT64_MIN;
-    int64_t tables = tables_next_due(s), expiry = expire_next_due(s);
+    if (s->trash) return 0;
+    int64_t tables = tables_want_work(s) ? s->tables_at_ms : INT64_MAX, expiry = expire_next_due(s);
     return tables < expiry ? tables : expiry;
 }
 

@@ -19,6 +19,7 @@
 struct db {
     struct table keys;
     uint64_t expiring;          /* keys that have an expiry time */
+    uint64_t asked_below, asked_for;    /* when the table last did not want to shrink: 7/8 of its count; its merge_below */
     uint32_t id;
 };
 
@@ -68,10 +69,10 @@ void shard_drop(struct shard *s);
 uint64_t shard_random(struct shard *s);
 
 /* Housekeeping: expiry that is due, tables that grow or are being freed. Works for about budget_ns, by cpu_ns (CPU time, looked at every few
- * dozen keys; not at all if nothing is due). True: there is more to do right now. Call it after every batch or tick (that costs about
- * 50 ns if nothing is due), and when shard_next_due says so. */
+ * dozen keys; not at all if nothing is due). True: there is more to do right now. To be called when
+ * shard_next_due says so. */
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void));
-/* ms of the Unix epoch at which shard_work has something to do: now_ms or less: at once; INT64_MAX: nothing. */
+/* ms of the Unix epoch at which shard_work has something to do; now_ms or less: at once; INT64_MAX: nothing. About 50 ns. */
 int64_t shard_next_due(const struct shard *s);
 
 /* Takes out all keys of a database (number) at once; they are freed by shard_work. Tells nobody: KEY_FLUSH is the command's to report. */
