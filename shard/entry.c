@@ -87,25 +87,37 @@ bool parse_int64(const char *p, size_t size, int64_t *out) {
     return true;
 }
 
+/* Of v >= 1: from its bits (1233 / 4096 is a little more than log10(2)), corrected by one comparison. */
+static unsigned count_digits(uint64_t v) {
+    static const uint64_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000, 100000000000,
+        1000000000000, 10000000000000, 100000000000000, 1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000,
+        10000000000000000000u};
+    unsigned about = (unsigned)(64 - __builtin_clzll(v)) * 1233 >> 12;
+    return about + (v >= powers[about]);
+}
+
 unsigned format_int64(char *out, int64_t v) {
     static const char pairs[] =
         "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263"
         "646566676869707172737475767778798081828384858687888990919293949596979899";
-    char text[INT64_TEXT_SIZE], *p = text + sizeof text;
-    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-    while (rest >= 100) {
+    bool negative = v < 0;
+    uint64_t rest = negative ? 0 - (uint64_t)v : (uint64_t)v;
+    if (negative) *out++ = '-';
+    if (rest < 10) {
+        *out = (char)('0' + rest);
+        return 1u + negative;
+    }
+    if (rest < 100) {
+        memcpy(out, pairs + rest * 2, 2);
+        return 2u + negative;
+    }
+    unsigned size = count_digits(rest);
+    char *p = out + size;
+    while (rest >= 10) {
         p -= 2;
         memcpy(p, pairs + rest % 100 * 2, 2);
         rest /= 100;
     }
-    if (rest >= 10) {
-        p -= 2;
-        memcpy(p, pairs + rest * 2, 2);
-    } else {
-        *--p = (char)('0' + rest);
-    }
-    if (v < 0) *--p = '-';
-    unsigned size = (unsigned)(text + sizeof text - p);
-    memcpy(out, p, size);
-    return size;
+    if (p > out) *out = (char)('0' + rest);
+    return size + negative;
 }
