@@ -1,6 +1,11 @@
 /* Running a batch of hops: in groups, with their memory prefetched stage by stage (hop.h has the stages and the literature).
  *
  * Everything is inlined into the caller, with its exec: a hop costs no call but its own. Whoever holds the shard runs it.
+ *
+ * What was measured (tests/bench/bench_batch.c measures it again): groups of 32 against 8 and 16, which leave misses unoverlapped, and 64, which
+ * win nothing more; the stages of one group overlapped with the run of the group before, and a pipeline that moves on one hop at a time, which
+ * both gain less from overlapping than the second look into the table costs, since no pointer outlives a run; and the whole last
+ * stage by lines, not by bytes: half of the entries straddle a line.
  */
 #ifndef SHARD_BATCH_H
 #define SHARD_BATCH_H
@@ -13,10 +18,14 @@
 #include "shard/shard.h"
 #include "shard/table.h"
 
-/* Fewer hops than this are run as they are: there is nothing for their misses to overlap with. */
+/* Fewer hops than this are run as they are: with two, what overlapping brings on a large table the stages cost on a small one. */
 #define BATCH_MIN 3u
-/* Stage 3 prefetches the first bytes of a value up to here. */
-#define BATCH_VALUE_BYTES 256u
+/* Stage 3 prefetches this much of a blob. */
+#define BATCH_BLOB_BYTES 256u
+#define BATCH_LINE 64u
+/* Of a group, for measuring. */
+#define BATCH_GROUP_MAX 64u
+_Static_assert(HOP_GROUP <= BATCH_GROUP_MAX, "the entries of a group are kept");
 
 typedef void batch_exec(void *ctx, struct hop *h);
 
@@ -24,24 +33,35 @@ typedef void batch_exec(void *ctx, struct hop *h);
 
 BATCH_INLINE const struct table *batch_table(const struct shard *s, const struct hop *h) { return &s->dbs[h->db]->keys; }
 
-BATCH_INLINE void batch_prefetch_lines(const void *p, size_t size) {
-    for (size_t at = 0; at < size; at += 64) __builtin_prefetch((const char *)p + at);
+/* The rest of an entry, or the beginning of the blob behind it. The entry's first line has arrived. Without a branch for what is usual: whether
+ * there is a second or a third line changes from one entry to the next. */
+BATCH_INLINE void batch_prefetch_value(const struct entry *e, bool wanted) {
+    const struct blob *b = entry_blob(e);
+    if (b) {
+        for (size_t at = 0; wanted && at < BATCH_BLOB_BYTES; at += BATCH_LINE) __builtin_prefetch((const char *)b + at);
+        return;
+    }
+    size_t size = entry_size(e);
+    const char *second = (const char *)e + BATCH_LINE, *last = (const char *)e + size - 1;
+    __builtin_prefetch(last);
+    __builtin_prefetch(second < last ? second : last);
+    if (size > 2 * BATCH_LINE)
+        for (const char *at = second + BATCH_LINE; at < last; at += BATCH_LINE) __builtin_prefetch(at);
 }
 
-/* The rest of an entry after its first line, or the first lines of the blob behind it. The entry's first line has arrived. */
-BATCH_INLINE void batch_prefetch_value(const struct entry *e, bool blob) {
-    const struct blob *b = entry_blob(e);
-    if (!b) {
-        size_t size = entry_size(e);
-        if (size > 64) batch_prefetch_lines((const char *)e + 64, (size < BATCH_VALUE_BYTES ? size : BATCH_VALUE_BYTES) - 64);
-    } else if (blob) {
-        batch_prefetch_lines(b, BATCH_VALUE_BYTES);
-    }
+/* The key of a foreign hop, and the value that it writes. */
+BATCH_INLINE void batch_prefetch_arguments(const struct hop *h) {
+    __builtin_prefetch(h->argv[h->key_first].p);
+    if (!(h->flags & HOP_WRITE)) return;
+    const struct arg *last = &h->argv[h->argc - 1];
+    __builtin_prefetch(last->p);
+    __builtin_prefetch(last->p + last->size);
 }
 
 /* Stages 0 to 3 for a group. */
 BATCH_INLINE void batch_prefetch(const struct shard *s, const struct hop *hops, uint32_t n, bool foreign) {
-    const struct entry *entries[HOP_GROUP];
+    const struct entry *entries[BATCH_GROUP_MAX];
+    const uint8_t level = s->prefetch;
     for (uint32_t i = 0; i < n; i++) {
         if (foreign) __builtin_prefetch(hops[i].argv);
         if (!(hops[i].flags & HOP_NO_KEY)) table_prefetch_directory(batch_table(s, &hops[i]), hops[i].hash);
@@ -49,20 +69,20 @@ BATCH_INLINE void batch_prefetch(const struct shard *s, const struct hop *hops, 
     for (uint32_t i = 0; i < n; i++) {
         const struct hop *h = &hops[i];
         if (h->flags & HOP_NO_KEY) continue;
-        if (foreign) __builtin_prefetch(h->argv[h->key_first].p);
-        table_prefetch_buckets(batch_table(s, h), h->hash, s->prefetch >= PREFETCH_BUCKET_PROBE, h->flags & HOP_WRITE);
+        if (foreign) batch_prefetch_arguments(h);
+        table_prefetch_buckets(batch_table(s, h), h->hash, level >= PREFETCH_BUCKET_PROBE, h->flags & HOP_WRITE);
     }
-    if (s->prefetch < PREFETCH_ENTRY) return;
+    if (level < PREFETCH_ENTRY) return;
     for (uint32_t i = 0; i < n; i++)
         entries[i] = hops[i].flags & HOP_NO_KEY ? NULL : table_prefetch_entry(batch_table(s, &hops[i]), hops[i].hash);
-    if (s->prefetch < PREFETCH_FULL) return;
+    if (level < PREFETCH_FULL) return;
     for (uint32_t i = 0; i < n; i++)
         if (entries[i]) batch_prefetch_value(entries[i], hops[i].flags & HOP_VALUE);
 }
 
-/* Runs n hops in order: calls exec(ctx, hop) for each, exec being a static inline function. foreign: keys and arguments were written
- * by another core, so they are prefetched too. */
-BATCH_INLINE void batch_run(struct shard *s, struct hop *hops, uint32_t n, bool foreign, batch_exec *exec, void *ctx) {
+/* batch_run with another size of group, a constant: for measuring. */
+BATCH_INLINE void batch_run_in_groups(
+    struct shard *s, struct hop *hops, uint32_t n, bool foreign, batch_exec *exec, void *ctx, const uint32_t group_max) {
     s->stats.batches++;
     s->stats.hops += n;
     if (s->prefetch == PREFETCH_NONE || n < BATCH_MIN) {
@@ -70,13 +90,20 @@ BATCH_INLINE void batch_run(struct shard *s, struct hop *hops, uint32_t n, bool 
         return;
     }
     for (uint32_t at = 0; at < n;) {
-        uint32_t size = n - at < HOP_GROUP ? n - at : HOP_GROUP;
+        /* The last two groups share what is left, lest one be too small to overlap. */
+        uint32_t left = n - at, size = left <= group_max ? left : left >= 2 * group_max ? group_max : left / 2;
         batch_prefetch(s, hops + at, size, foreign);
         s->stats.groups++;
         s->stats.prefetched += size;
         s->stats.ahead += size * (size - 1);
         for (uint32_t end = at + size; at < end; at++) exec(ctx, &hops[at]);
     }
+}
+
+/* Runs n hops in order: calls exec(ctx, hop) for each, exec being a static inline function. foreign: keys and arguments were written
+ * by another core, so they are prefetched too. A hop with several keys has its first one prefetched; it sees to the others itself. */
+BATCH_INLINE void batch_run(struct shard *s, struct hop *hops, uint32_t n, bool foreign, batch_exec *exec, void *ctx) {
+    batch_run_in_groups(s, hops, n, foreign, exec, ctx, HOP_GROUP);
 }
 
 #endif

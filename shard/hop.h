@@ -63,6 +63,6 @@ _Static_assert(sizeof(struct hop) == 64, "a hop is one line");
 enum prefetch_level { PREFETCH_NONE, PREFETCH_BUCKET, PREFETCH_BUCKET_PROBE, PREFETCH_ENTRY, PREFETCH_FULL };
 
 /* Hops in a group: chosen by measurement (docs/benchmarks.md). */
-#define HOP_GROUP 16
+#define HOP_GROUP 32
 
 #endif
