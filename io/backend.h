@@ -12,6 +12,7 @@
 #ifndef IO_BACKEND_H
 #define IO_BACKEND_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -27,7 +28,7 @@ enum { DUE_SENT = 1, DUE_CLOSED = 2, DUE_REMOVED = 4 };
 struct send_rest {
     struct msghdr msg; /* msg_iov and msg_iovlen say what is left */
     struct iovec iov[SEND_IOVECS_MAX];
-    struct send_rest *next_spare;
+    struct send_rest *next_spare, *next_made;
 };
 
 enum listener_state { LISTENER_FREE, LISTENER_ON, LISTENER_STOPPING };
@@ -62,13 +63,14 @@ struct backend_ops {
 struct proactor {
     const struct backend_ops *ops;
     enum proactor_kind kind;
+    pthread_t owner;
     uint32_t buffer_size, buffer_count, buffers_free;
     char *buffers; /* buffer_count * buffer_size bytes */
     struct {
         struct stream *first, *last;
     } lists[LISTS];
-    struct send_rest *spare_rests;
-    uint64_t accept_again_ns; /* 0: no listener is paused */
+    struct send_rest *spare_rests, *made_rests; /* those not in use, and all */
+    uint64_t accept_again_ns;                   /* 0: no listener is paused */
     bool woken_by_self;
     int wake_fd;                            /* an eventfd, blocking: io_uring would not wait on another */
     uint32_t listener_count, watcher_count; /* slots used so far */

@@ -58,6 +58,7 @@ void proactor_close(struct proactor *p) {
 enum proactor_kind proactor_kind_of(const struct proactor *p) { return p->kind; }
 
 int backend_init(struct proactor *p, const struct proactor_options *options) {
+    p->owner = pthread_self();
     p->buffer_size = options->buffer_size;
     p->buffer_count = p->buffers_free = options->buffer_count;
     p->wake_fd = eventfd(0, EFD_CLOEXEC);
@@ -71,9 +72,9 @@ int backend_init(struct proactor *p, const struct proactor_options *options) {
 void backend_finish(struct proactor *p) {
     if (p->buffers) munmap(p->buffers, (size_t)p->buffer_size * p->buffer_count);
     if (p->wake_fd >= 0) close(p->wake_fd);
-    while (p->spare_rests) {
-        struct send_rest *r = p->spare_rests;
-        p->spare_rests = r->next_spare;
+    while (p->made_rests) {
+        struct send_rest *r = p->made_rests;
+        p->made_rests = r->next_made;
         free(r);
     }
 }
@@ -186,7 +187,10 @@ bool backend_keep_send(struct proactor *p, struct stream *s, const struct iovec 
     }
     struct send_rest *r = p->spare_rests;
     if (r) p->spare_rests = r->next_spare;
-    else if (!(r = malloc(sizeof *r))) {
+    else if ((r = malloc(sizeof *r))) {
+        r->next_made = p->made_rests;
+        p->made_rests = r;
+    } else {
         s->sending = false;
         backend_due(p, s, DUE_SENT, -ENOMEM);
         return false;

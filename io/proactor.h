@@ -81,7 +81,8 @@ struct event {
 /* Opens a proactor for the calling thread. Returns 0 and sets *out, or a negative errno (with kind AUTO only if epoll fails
  * too). *why (may be NULL) is then, or after a fallback from io_uring, a static text for the log; else NULL. */
 int proactor_open(struct proactor **out, const struct proactor_options *options, const char **why);
-/* Closes it and every descriptor it still watches. Streams must have been removed. */
+/* Closes it and every descriptor it still watches. On its own thread, or on another once that has ended. Streams must have been removed;
+ * of those that were not, the descriptors stay open. */
 void proactor_close(struct proactor *p);
 /* PROACTOR_URING or PROACTOR_EPOLL. */
 enum proactor_kind proactor_kind_of(const struct proactor *p);
@@ -91,7 +92,8 @@ enum proactor_kind proactor_kind_of(const struct proactor *p);
 int proactor_listen(struct proactor *p, int fd, uint64_t tag);
 /* Stops accepting on all listeners (shutdown). */
 void proactor_unlisten(struct proactor *p);
-/* Says EV_FD with tag whenever fd is readable (signalfd, eventfd of another library). The caller reads it. */
+/* Says EV_FD with tag whenever fd is readable (signalfd, eventfd of another library), again and again until the caller has read it.
+ * fd is the proactor's from here on: proactor_close() closes it. At most 16. Returns 0 or a negative errno. */
 int proactor_watch_fd(struct proactor *p, int fd, uint64_t tag);
 
 /* Starts receiving on a connected, non-blocking socket. The fd is the proactor's from here on. Returns 0 or a negative errno. */
@@ -101,7 +103,9 @@ void proactor_pause(struct proactor *p, struct stream *s);
 void proactor_resume(struct proactor *p, struct stream *s);
 /* Lets the next size bytes of the stream go straight to place (EV_DIRECT as they come). Bytes that arrive before this takes hold
  * still come as EV_RECV: the caller copies them and calls this again with what is left (place may be NULL to stop). Once size
- * bytes are there, receiving into pool buffers goes on by itself. place stays the caller's and must live until then or EV_REMOVED. */
+ * bytes are there, receiving into pool buffers goes on by itself. place stays the caller's and must live until then or EV_REMOVED.
+ * Stopping at another moment than in an EV_RECV is legal too, but then a receive into place may be on its way: place must
+ * live, and an EV_DIRECT may come, until the next EV_RECV or EV_REMOVED. */
 void proactor_recv_into(struct proactor *p, struct stream *s, char *place, size_t size);
 /* Closes the stream: cancels what is out, closes fd, then EV_REMOVED. Legal once. No other event of the stream follows but
  * an EV_SENT for a send that is out. */
@@ -111,8 +115,9 @@ void proactor_remove(struct proactor *p, struct stream *s);
  * true if all of it is already out (no EV_SENT follows: epoll, usually), else false. Errors come as EV_SENT. */
 bool proactor_send(struct proactor *p, struct stream *s, const struct iovec *iov, unsigned n);
 
-/* Submits what is queued and waits until there is an event or deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: none; 0: do not wait) has come.
- * Waits for (sends out + 1) completions where the back end can, so that completed sends alone cost no turn, yet not over 1 ms for them. */
+/* Submits what is queued and waits until there is an event or deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: none; 0: do not wait) has
+ * come. It may also return with neither, after a signal for instance. Where the back end can, it waits for one completion more than
+ * there were short sends since the last call, so that completed sends alone cost no turn, yet not over 1 ms for them. */
 void proactor_wait(struct proactor *p, uint64_t deadline_ns);
 /* Takes the next event. False: no more in this turn. */
 bool proactor_next(struct proactor *p, struct event *ev);
@@ -123,7 +128,8 @@ void proactor_give_buffer(struct proactor *p, uint32_t buffer);
 uint32_t proactor_free_buffers(const struct proactor *p);
 
 /* Makes proactor_wait() of another thread return with EV_WAKE. Any thread may call it; self is the calling thread's proactor, or
- * NULL if it has none. With io_uring on both sides it is queued with self's next submit (IORING_OP_MSG_RING), else an eventfd is written. */
+ * NULL if it has none. With io_uring on both sides it is queued with self's next submit (IORING_OP_MSG_RING), else an eventfd is written. other must
+ * be open until self has taken the events of its next wait. */
 void proactor_wake(struct proactor *self, struct proactor *other);
 
 #endif

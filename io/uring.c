@@ -107,13 +107,14 @@ static int try_receive(struct uring *u) {
         } else if (rc < 0) result = rc;
     }
     close(pair[1]);
-    while (!result) { /* to its end, so that nothing of it comes later */
+    for (bool more = true; more && !result;) { /* to its end, so that nothing of it comes later */
+        struct __kernel_timespec second = {.tv_sec = 1};
         struct io_uring_cqe *q;
-        if ((result = io_uring_wait_cqe(&u->ring, &q)) == -EINTR) result = 0;
+        result = io_uring_wait_cqe_timeout(&u->ring, &q, &second);
+        if (result == -EINTR) result = 0;
         else if (!result) {
-            bool more = q->flags & IORING_CQE_F_MORE;
+            more = q->flags & IORING_CQE_F_MORE;
             io_uring_cqe_seen(&u->ring, q);
-            if (!more) break;
         }
     }
     close(pair[0]);
@@ -136,9 +137,9 @@ static int set_up_buffers(struct uring *u) {
 }
 
 static int set_up_ring(struct uring *u, const char **why) {
-    struct io_uring_params params = {.cq_entries = CQ_ENTRIES,
-        .flags =
-            IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP};
+    const unsigned flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE |
+        IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP;
+    struct io_uring_params params = {.cq_entries = CQ_ENTRIES, .flags = flags};
     int rc = backend_refused_uring();
     if (!rc) rc = io_uring_queue_init_params(SQ_ENTRIES, &u->ring, &params);
     if (rc) {
@@ -174,7 +175,7 @@ static int set_up_ring(struct uring *u, const char **why) {
 static void uring_close(struct proactor *p) {
     struct uring *u = (struct uring *)p;
     if (u->ring.ring_fd >= 0) {
-        io_uring_submit(&u->ring); /* wakes for others may be queued */
+        if (pthread_equal(p->owner, pthread_self())) io_uring_submit(&u->ring); /* wakes for others may be queued */
         io_uring_queue_exit(&u->ring);
     }
     if (u->free_buffers) munmap(u->free_buffers, p->buffer_count * sizeof(struct io_uring_buf));
@@ -261,6 +262,13 @@ static void give_ring_back(struct uring *u) {
     u->taken = 0;
 }
 
+/* Submits and takes what is there. With nothing to submit and nothing there it is no system call: a thread that works through a backlog looks
+ * once a turn. */
+static void look(struct uring *u) {
+    unsigned news = IO_URING_READ_ONCE(*u->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+    if (news || io_uring_sq_ready(&u->ring)) io_uring_submit_and_get_events(&u->ring);
+}
+
 static void uring_wait(struct proactor *p, uint64_t deadline_ns) {
     struct uring *u = (struct uring *)p;
     give_ring_back(u);
@@ -272,14 +280,14 @@ static void uring_wait(struct proactor *p, uint64_t deadline_ns) {
 
     /* Those that still line up although there are buffers have their turn next: those before them may have nothing to read. */
     bool must_go_on = io_uring_cq_ready(&u->ring) || (p->buffers_free && p->lists[LIST_STARVED].first);
-    uint64_t limit_ns = must_go_on ? 0 : backend_wait_limit(p, deadline_ns);
-    int64_t left_ns = INT64_MAX;
-    if (limit_ns && limit_ns != UINT64_MAX) left_ns = (int64_t)(limit_ns - now_monotonic_ns());
+    uint64_t limit_ns = must_go_on ? 0 : backend_wait_limit(p, deadline_ns), now_ns = 0;
+    if (limit_ns && limit_ns != UINT64_MAX) now_ns = now_monotonic_ns();
+    uint64_t left_ns = limit_ns == UINT64_MAX ? UINT64_MAX : limit_ns > now_ns ? limit_ns - now_ns : 0;
     if (u->quick_sends && left_ns > QUICK_SEND_NS) left_ns = QUICK_SEND_NS;
-    if (!limit_ns || left_ns <= 0) io_uring_submit_and_get_events(&u->ring);
-    else if (left_ns == INT64_MAX) io_uring_submit_and_wait(&u->ring, 1);
+    if (!left_ns) look(u);
+    else if (left_ns == UINT64_MAX) io_uring_submit_and_wait(&u->ring, 1);
     else {
-        struct __kernel_timespec left = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
+        struct __kernel_timespec left = {.tv_sec = (int64_t)(left_ns / 1000000000), .tv_nsec = (long long)(left_ns % 1000000000)};
         struct io_uring_cqe *unused;
         io_uring_submit_and_wait_timeout(&u->ring, &unused, u->quick_sends + 1, &left, NULL);
     }

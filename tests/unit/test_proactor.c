@@ -1,243 +1,8 @@
-/* The proactor: every test runs over both back ends, and those about streams over both Unix and TCP sockets.
- *
- * The other ends of the streams are plain non-blocking sockets that the same thread drives in between. What a peer sends is a pattern of the
- * stream's number and the position, so every byte that arrives is checked for its order. A wait that takes longer than PATIENCE_NS is
- * taken for a lost event; nothing else depends on time. */
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
+/* The proactor: every test runs over both back ends, and those about streams over both Unix and TCP sockets. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "io/backend.h"
-#include "io/clock.h"
-
-#define PATIENCE_NS (60 * 1000000000ull)
-
-struct conn {
-    struct stream s;
-    int peer; /* the other end */
-    unsigned id;
-    uint64_t put, received; /* bytes: written by the peer, and seen by us */
-    unsigned closes, sents, removes;
-    int close_result, sent_result;
-};
-
-struct world {
-    const struct way *way;
-    struct proactor *p;
-    struct conn *conns;
-    unsigned count;
-    unsigned accepts, accept_errors, wakes, fds, directs;
-    int accepted[256], accept_error;
-    uint64_t accept_tag, fd_tag;
-    bool hold; /* keep receive buffers instead of giving them back */
-    uint32_t held[65536];
-    unsigned held_count;
-};
-
-static const struct way {
-    enum proactor_kind kind;
-    bool tcp;
-} ways[] = {{PROACTOR_URING, false}, {PROACTOR_URING, true}, {PROACTOR_EPOLL, false}, {PROACTOR_EPOLL, true}};
-
-static char pattern(unsigned id, uint64_t at) { return (char)(at * 31 + (at >> 8) * 17 + id * 101); }
-
-static void fill(char *to, unsigned id, uint64_t at, size_t n) {
-    for (size_t i = 0; i < n; i++) to[i] = pattern(id, at + i);
-}
-
-static void check(const char *from, unsigned id, uint64_t at, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (from[i] != pattern(id, at + i)) fail_msg("stream %u: a wrong byte at %lu", id, (unsigned long)(at + i));
-}
-
-/* ---- a world of streams ---- */
-
-static void open_world(struct world *w, uint32_t buffer_size, uint32_t buffer_count) {
-    const char *why;
-    struct proactor_options options = {.kind = w->way->kind, .buffer_size = buffer_size, .buffer_count = buffer_count};
-    int rc = proactor_open(&w->p, &options, &why);
-    if (rc && w->way->kind == PROACTOR_URING) {
-        print_message("no io_uring here: %s\n", why);
-        skip();
-    }
-    assert_int_equal(rc, 0);
-    assert_int_equal(proactor_kind_of(w->p), w->way->kind);
-}
-
-static int listen_anywhere(struct sockaddr_in *a) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    *a = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    assert_int_equal(bind(fd, (struct sockaddr *)a, sizeof *a), 0);
-    assert_int_equal(listen(fd, 512), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)a, &(socklen_t){sizeof *a}), 0);
-    return fd;
-}
-
-static int connect_to(const struct sockaddr_in *a) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)a, sizeof *a), 0);
-    return fd;
-}
-
-static void make_pair(bool tcp, int pair[2]) {
-    if (tcp) {
-        struct sockaddr_in a;
-        int listener = listen_anywhere(&a);
-        pair[1] = connect_to(&a);
-        pair[0] = accept(listener, NULL, NULL);
-        close(listener);
-    } else assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_true(pair[0] >= 0);
-    for (int i = 0; i < 2; i++) assert_int_equal(fcntl(pair[i], F_SETFL, O_NONBLOCK), 0);
-}
-
-static void open_conns(struct world *w, unsigned count) {
-    w->conns = calloc(count, sizeof *w->conns);
-    w->count = count;
-    for (unsigned i = 0; i < count; i++) {
-        int pair[2];
-        make_pair(w->way->tcp, pair);
-        w->conns[i] = (struct conn){.s.fd = pair[0], .peer = pair[1], .id = i};
-        assert_int_equal(proactor_add(w->p, &w->conns[i].s), 0);
-    }
-}
-
-static void give_held(struct world *w) {
-    while (w->held_count) proactor_give_buffer(w->p, w->held[--w->held_count]);
-}
-
-static void take(struct world *w, const struct event *ev) {
-    struct conn *c = (struct conn *)ev->stream;
-    switch (ev->kind) {
-    case EV_RECV:
-        assert_true(!c->closes && !c->s.removing && ev->size);
-        check(ev->data, c->id, c->received, ev->size);
-        c->received += ev->size;
-        w->held[w->held_count++] = ev->buffer;
-        if (!w->hold) give_held(w);
-        break;
-    case EV_DIRECT:
-        assert_true(!c->closes && !c->s.removing && ev->size);
-        c->received += ev->size;
-        w->directs++;
-        break;
-    case EV_CLOSED:
-        c->closes++;
-        c->close_result = ev->result;
-        break;
-    case EV_SENT:
-        assert_false(c->removes);
-        c->sents++;
-        c->sent_result = ev->result;
-        break;
-    case EV_REMOVED: c->removes++; break;
-    case EV_ACCEPT:
-        w->accept_tag = ev->tag;
-        if (ev->result >= 0) w->accepted[w->accepts++ % 256] = ev->result;
-        else {
-            w->accept_errors++;
-            w->accept_error = ev->result;
-        }
-        break;
-    case EV_WAKE: w->wakes++; break;
-    case EV_FD:
-        w->fds++;
-        w->fd_tag = ev->tag;
-        break;
-    }
-}
-
-/* One turn. Returns how many events it brought. */
-static unsigned turn(struct world *w, uint64_t deadline_ns) {
-    struct event ev;
-    unsigned events = 0;
-    proactor_wait(w->p, deadline_ns);
-    for (; proactor_next(w->p, &ev); events++) take(w, &ev);
-    return events;
-}
-
-/* Turns until nothing more comes by itself. */
-static void drain(struct world *w) {
-    for (unsigned idle = 0; idle < 3; idle++)
-        if (turn(w, 0)) idle = 0;
-}
-
-#define UNTIL(w, condition)                                                               \
-    for (uint64_t give_up_ns = now_monotonic_ns() + PATIENCE_NS; !(condition);) {         \
-        turn(w, give_up_ns);                                                              \
-        if (now_monotonic_ns() >= give_up_ns) fail_msg("waited in vain: %s", #condition); \
-    }
-
-/* The thread sleeps until the deadline, and is not woken more often than a few stray completions explain. */
-static void assert_sleeps(struct world *w) {
-    drain(w);
-    uint64_t deadline_ns = now_monotonic_ns() + 30000000;
-    unsigned turns = 0;
-    do assert_int_equal(turn(w, deadline_ns), 0);
-    while (turns++ < 8 && now_monotonic_ns() < deadline_ns);
-    assert_true(turns < 8);
-}
-
-/* The peer writes up to n bytes of its pattern. */
-static size_t put(struct conn *c, size_t n) {
-    static char bytes[65536];
-    size_t done = 0;
-    while (done < n) {
-        size_t part = n - done < sizeof bytes ? n - done : sizeof bytes;
-        fill(bytes, c->id, c->put, part);
-        ssize_t out = send(c->peer, bytes, part, MSG_NOSIGNAL);
-        if (out <= 0) break;
-        c->put += (uint64_t)out;
-        done += (size_t)out;
-    }
-    return done;
-}
-
-/* The peer reads what is there, up to n bytes, and checks that it is the pattern from *at on. */
-static size_t get(struct conn *c, uint64_t *at, size_t n) {
-    static char bytes[65536];
-    ssize_t in = recv(c->peer, bytes, n < sizeof bytes ? n : sizeof bytes, 0);
-    if (in <= 0) return 0;
-    check(bytes, c->id, *at, (size_t)in);
-    *at += (uint64_t)in;
-    return (size_t)in;
-}
-
-static void send_whole(struct world *w, struct conn *c, const char *bytes, size_t n) {
-    unsigned sents = c->sents;
-    if (proactor_send(w->p, &c->s, &(struct iovec){(char *)bytes, n}, 1)) return;
-    UNTIL(w, c->sents > sents);
-    assert_int_equal(c->sent_result, 0);
-}
-
-static void close_world(struct world *w) {
-    give_held(w);
-    for (unsigned i = 0; i < w->count; i++) proactor_remove(w->p, &w->conns[i].s);
-    for (unsigned i = 0; i < w->count; i++) {
-        struct conn *c = &w->conns[i];
-        UNTIL(w, c->removes == 1);
-        assert_int_equal(fcntl(c->s.fd, F_GETFD), -1);
-        close(c->peer);
-    }
-    give_held(w);
-    drain(w);
-    assert_int_equal(proactor_free_buffers(w->p), w->p->buffer_count);
-    proactor_close(w->p);
-    free(w->conns);
-}
+#include "test_proactor.h"
 
 /* ---- streams ---- */
 
@@ -377,23 +142,10 @@ static void pauses_and_resumes(struct world *w) {
 
 /* ---- receiving straight into a place ---- */
 
-/* Copies what comes in pool buffers until all that is left lands directly. Stops after size bytes. */
 static void receive_into(struct world *w, struct conn *c, char *place, size_t size) {
-    uint64_t start = c->received, give_up_ns = now_monotonic_ns() + PATIENCE_NS;
+    c->place = place;
+    c->place_left = size;
     proactor_recv_into(w->p, &c->s, place, size);
-    while (c->received - start < size) {
-        struct event ev;
-        proactor_wait(w->p, give_up_ns);
-        assert_true(now_monotonic_ns() < give_up_ns);
-        while (proactor_next(w->p, &ev)) {
-            if (ev.kind == EV_RECV && ev.stream == &c->s && c->received - start < size) {
-                size_t had = c->received - start, n = ev.size < size - had ? ev.size : size - had;
-                memcpy(place + had, ev.data, n);
-                proactor_recv_into(w->p, &c->s, n < size - had ? place + had + n : NULL, size - had - n);
-            }
-            take(w, &ev);
-        }
-    }
 }
 
 static void receives_into_a_place(struct world *w) {
@@ -407,12 +159,11 @@ static void receives_into_a_place(struct world *w) {
         if (round & 1) UNTIL(w, c->received == c->put);
         uint64_t end = c->received + SIZE, start = c->received;
         memset(place, 0, SIZE);
-        proactor_recv_into(w->p, &c->s, place, SIZE);
+        receive_into(w, c, place, SIZE);
         unsigned directs = w->directs;
-        while (c->received < end) {
+        while (c->place_left) {
             put(c, end + 500 - c->put < 100000 ? end + 500 - c->put : 100000);
-            size_t had = c->received - start;
-            receive_into(w, c, place + had, SIZE - had < 50000 ? SIZE - had : 50000);
+            turn(w, 0);
         }
         check(place, 1, start, SIZE);
         assert_true(w->directs > directs);
@@ -431,20 +182,19 @@ static void stops_receiving_into_a_place(struct world *w) {
     struct conn *c = &w->conns[0];
     for (unsigned round = 0; round < 10; round++) {
         drain(w);
-        proactor_recv_into(w->p, &c->s, place, sizeof place);
+        receive_into(w, c, place, sizeof place);
         drain(w);
         put(c, 100);
         UNTIL(w, c->received == c->put);
         assert_int_equal(w->directs, round + 1);
-        check(place, 0, c->received - 100, 100);
         if (round & 1) drain(w); /* the next receive is out already, or not yet */
-        proactor_recv_into(w->p, &c->s, NULL, 0);
+        receive_into(w, c, NULL, 0);
         drain(w);
         put(c, 100);
         UNTIL(w, c->received == c->put);
         assert_int_equal(w->directs, round + 1);
     }
-    proactor_recv_into(w->p, &c->s, place, sizeof place);
+    receive_into(w, c, place, sizeof place);
     shutdown(c->peer, SHUT_WR);
     UNTIL(w, c->closes);
     assert_int_equal(c->close_result, 0);
@@ -464,6 +214,7 @@ static void receives_into_a_place_without_buffers(struct world *w) {
     assert_sleeps(w);
     assert_int_equal(c->received, 0);
     receive_into(w, c, place, sizeof place);
+    UNTIL(w, !c->place_left);
     check(place, 1, 0, sizeof place);
     w->hold = false;
     give_held(w);
@@ -606,6 +357,95 @@ static void removes_a_stream_that_sends(struct world *w) {
     }
     free(bytes);
     close_world(w);
+}
+
+/* ---- anything, in any order ---- */
+
+static uint64_t random_below(uint64_t n) {
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % n;
+}
+
+enum { OUT_BYTES = 400000 };
+
+/* What the random test keeps of a stream: a place for recv_into, and what is being sent. */
+struct script {
+    char place[5000], out[OUT_BYTES];
+    uint64_t sent, got; /* by us, by the peer */
+    unsigned sents;
+};
+
+static void replace_conn(struct world *w, struct conn *c, struct script *script) {
+    proactor_remove(w->p, &c->s);
+    UNTIL(w, c->removes);
+    close(c->peer);
+    int pair[2];
+    make_pair(w->way->tcp, pair);
+    *c = (struct conn){.s.fd = pair[0], .peer = pair[1], .id = c->id + 16};
+    script->sent = script->got = script->sents = 0;
+    assert_int_equal(proactor_add(w->p, &c->s), 0);
+}
+
+static void send_pieces(struct world *w, struct conn *c, struct script *script) {
+    if (script->sents != c->sents) return; /* one is out */
+    size_t size = 1 + (random_below(8) ? random_below(3000) : random_below(OUT_BYTES)), used = 0;
+    unsigned pieces = 1 + (unsigned)random_below(4);
+    struct iovec iov[4];
+    fill(script->out, c->id, script->sent, size);
+    for (unsigned i = 0; i < pieces; i++) {
+        iov[i] = (struct iovec){script->out + used, i + 1 == pieces ? size - used : random_below(size - used + 1)};
+        used += iov[i].iov_len;
+    }
+    script->sent += size;
+    if (!proactor_send(w->p, &c->s, iov, pieces)) script->sents++;
+}
+
+static void does_whatever_is_asked_in_any_order(struct world *w) {
+    enum { STREAMS = 12, STEPS = 30000 };
+    struct script *scripts = calloc(STREAMS, sizeof *scripts);
+    open_world(w, 256, 8);
+    open_conns(w, STREAMS);
+    for (unsigned step = 0; step < STEPS; step++) {
+        unsigned i = (unsigned)random_below(STREAMS);
+        struct conn *c = &w->conns[i];
+        struct script *script = &scripts[i];
+        switch (random_below(12)) {
+        case 0:
+        case 1:
+        case 2: put(c, random_below(2000)); break;
+        case 3: proactor_pause(w->p, &c->s); break;
+        case 4: proactor_resume(w->p, &c->s); break;
+        case 5:
+            if (!c->place_left) receive_into(w, c, script->place, 1 + random_below(sizeof script->place - 1));
+            break;
+        case 6: w->hold = random_below(2); break;
+        case 7: send_pieces(w, c, script); break;
+        case 8: get(c, &script->got, random_below(100000)); break;
+        case 9: give_held(w); break;
+        case 10:
+            if (!random_below(20)) replace_conn(w, c, script);
+            break;
+        case 11: turn(w, 0); break;
+        }
+        if (random_below(2)) turn(w, 0);
+    }
+    w->hold = false;
+    give_held(w);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        struct conn *c = &w->conns[i];
+        proactor_resume(w->p, &c->s);
+        UNTIL(w, c->received == c->put);
+        while (scripts[i].got < scripts[i].sent)
+            if (!get(c, &scripts[i].got, 100000)) turn(w, 0);
+        UNTIL(w, c->sents == scripts[i].sents);
+        assert_true(!c->sent_result && !c->closes);
+    }
+    assert_sleeps(w);
+    close_world(w);
+    free(scripts);
 }
 
 /* ---- accepting ---- */
@@ -849,6 +689,8 @@ struct case_of {
     bool over_sockets; /* over Unix and TCP */
 };
 
+static const struct way ways[] = {{PROACTOR_URING, false}, {PROACTOR_URING, true}, {PROACTOR_EPOLL, false}, {PROACTOR_EPOLL, true}};
+
 static const struct case_of cases[] = {
     {"echoes", echoes, true},
     {"serves many streams with few buffers", serves_many_streams_with_few_buffers, true},
@@ -865,6 +707,7 @@ static const struct case_of cases[] = {
     {"sends to a slow reader", sends_to_a_slow_reader, true},
     {"sends 64 pieces", sends_64_pieces, true},
     {"removes a stream that sends", removes_a_stream_that_sends, true},
+    {"does whatever is asked in any order", does_whatever_is_asked_in_any_order, true},
     {"accepts", accepts, false},
     {"survives too many files", survives_too_many_files, false},
     {"keeps deadlines", keeps_deadlines, false},
