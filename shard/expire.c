@@ -22,7 +22,7 @@
  * still fires meanwhile. */
 struct wheel_rebuild {
     struct wheel old;
-    uint32_t db_id;     /* where the walk is; n_dbs: it is done, and the old wheel is being freed */
+    uint32_t db_id; /* where the walk is; n_dbs: it is done, and the old wheel is being freed */
     uint64_t cursor;
 };
 
@@ -39,7 +39,7 @@ static void arm(struct shard *s, int64_t at_ms, uint64_t record) {
 
 /* What a record leads to. More than one key only if 42 bits of their hashes agree. */
 struct found {
-    int64_t now_ms, next_ms;    /* next_ms: the earliest time among the keys that are not due yet */
+    int64_t now_ms, next_ms; /* next_ms: the earliest time among the keys that are not due yet */
     table_slot *due;
     unsigned n_due;
 };
@@ -57,7 +57,8 @@ static void visit_found(void *arg, uint64_t hash_prefix, table_slot *slot) {
 
 static void delete_expired(struct shard *s, struct db *db, table_slot *slot) {
     struct entry *e = table_entry(*slot);
-    struct key k = {.db = db, .hash = db->keys.hash(db->keys.hash_arg, e), .name = entry_key(e), .size = entry_key_size(e), .slot = slot, .entry = e};
+    struct key k = {
+        .db = db, .hash = db->keys.hash(db->keys.hash_arg, e), .name = entry_key(e), .size = entry_key_size(e), .slot = slot, .entry = e};
     key_delete(s, &k, KEY_EXPIRED);
     s->stats.expired_active++;
 }
@@ -118,7 +119,10 @@ static bool too_many_records(struct shard *s) {
     return s->wheel.records > 2 * expiring + keys / 8 + STALE_LOOK;
 }
 
-struct walk { struct shard *s; struct db *db; };
+struct walk {
+    struct shard *s;
+    struct db *db;
+};
 
 static void visit_walk(void *arg, uint64_t hash_prefix, table_slot *slot) {
     struct walk *w = arg;

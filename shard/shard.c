@@ -49,8 +49,17 @@ struct shard *shard_new(const struct shard_options *o) {
         memory_drop(m);
         return NULL;
     }
-    *s = (struct shard){.memory = m, .secret = o->secret, .now_ms = o->now_ms, .dbs = order, .by_id = order + o->databases,
-        .n_dbs = o->databases, .id = o->id, .shards = o->shards, .prefetch = PREFETCH_FULL, .active_expire = true, .rebuild_at_ms = INT64_MAX};
+    *s = (struct shard){.memory = m,
+        .secret = o->secret,
+        .now_ms = o->now_ms,
+        .dbs = order,
+        .by_id = order + o->databases,
+        .n_dbs = o->databases,
+        .id = o->id,
+        .shards = o->shards,
+        .prefetch = PREFETCH_FULL,
+        .active_expire = true,
+        .rebuild_at_ms = INT64_MAX};
     for (uint32_t i = 0; i < o->databases; i++) {
         dbs[i] = (struct db){.id = i};
         table_init(&dbs[i].keys, m, hash_entry, o->secret);

@@ -18,23 +18,23 @@
 /* A database's half on this shard. Its number is its place in shard.dbs; its id stays with it when SWAPDB moves it. */
 struct db {
     struct table keys;
-    uint64_t expiring;          /* keys that have an expiry time */
-    uint64_t asked_below, asked_for;    /* when the table last did not want to shrink: 7/8 of its count; its merge_below */
+    uint64_t expiring;               /* keys that have an expiry time */
+    uint64_t asked_below, asked_for; /* when the table last did not want to shrink: 7/8 of its count; its merge_below */
     uint32_t id;
 };
 
 struct shard_stats {
-    uint64_t hits, misses;              /* keyspace_hits, keyspace_misses */
+    uint64_t hits, misses; /* keyspace_hits, keyspace_misses */
     uint64_t expired_lazy, expired_active;
-    uint64_t dirty;                     /* changes of keys since the start */
-    uint64_t hops, batches, groups;     /* groups: of hops that were prefetched together */
-    uint64_t prefetched, ahead;         /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */
-    uint64_t longest_batch_ns, longest_expire_ns;   /* CPU time */
+    uint64_t dirty;                 /* changes of keys since the start */
+    uint64_t hops, batches, groups; /* groups: of hops that were prefetched together */
+    uint64_t prefetched, ahead;     /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */
+    uint64_t longest_batch_ns, longest_expire_ns; /* CPU time */
 };
 
 struct shard_options {
     uint32_t id, shards, databases;
-    const struct hash_secret *secret;   /* must outlive the shard */
+    const struct hash_secret *secret; /* must outlive the shard */
     uint64_t seed;
     int64_t now_ms;
     bool huge_pages;
@@ -43,21 +43,21 @@ struct shard_options {
 struct shard {
     struct memory *memory;
     const struct hash_secret *secret;
-    int64_t now_ms;                     /* of the hop that runs: ms of the Unix epoch */
-    struct db **dbs;                    /* by number */
+    int64_t now_ms;  /* of the hop that runs: ms of the Unix epoch */
+    struct db **dbs; /* by number */
     struct db **by_id;
     uint32_t n_dbs, id, shards;
-    uint8_t prefetch;                   /* enum prefetch_level */
-    bool active_expire;                 /* DEBUG SET-ACTIVE-EXPIRE */
-    bool out_of_memory;                 /* the last hop was refused memory */
+    uint8_t prefetch;   /* enum prefetch_level */
+    bool active_expire; /* DEBUG SET-ACTIVE-EXPIRE */
+    bool out_of_memory; /* the last hop was refused memory */
     struct wheel wheel;
-    uint64_t wheel_stale;               /* records whose key went or became due earlier since they were last counted, about */
-    struct wheel_rebuild *rebuild;      /* of the wheel, if one is going on */
-    int64_t rebuild_at_ms;              /* when one must begin because records were lost; INT64_MAX: none were */
+    uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */
+    struct wheel_rebuild *rebuild; /* of the wheel, if one is going on */
+    int64_t rebuild_at_ms;         /* when one must begin because records were lost; INT64_MAX: none were */
     struct shard_stats stats;
     uint64_t random[2];
-    int64_t tables_at_ms;               /* tables are not worked on before */
-    struct shard_trash *trash;          /* tables that shard_flush took out, being freed in slices */
+    int64_t tables_at_ms;      /* tables are not worked on before */
+    struct shard_trash *trash; /* tables that shard_flush took out, being freed in slices */
 };
 
 /* NULL when memory is refused. Prefetches in full and expires actively until told otherwise. */

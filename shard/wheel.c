@@ -192,7 +192,7 @@ size_t wheel_take_due(struct wheel *w, int64_t now_ms, uint64_t *out, size_t max
     else if (tick > w->position) advance(w, tick);
 
     size_t n = 0;
-    for (unsigned dealt = 0; n < max; ) {
+    for (unsigned dealt = 0; n < max;) {
         if (w->due) {
             out[n++] = pop(w, &w->due) & ~WHEEL_OWN_BITS;
             continue;

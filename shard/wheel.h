@@ -34,12 +34,12 @@ struct wheel_chunk;
 
 struct wheel {
     struct memory *memory;
-    int64_t position;                               /* the tick (of 16 ms since the Unix epoch) that it stands at: all up to it are due */
+    int64_t position; /* the tick (of 16 ms since the Unix epoch) that it stands at: all up to it are due */
     uint64_t records;
     struct wheel_chunk *slots[WHEEL_LEVELS][WHEEL_SLOTS];
     uint64_t used[WHEEL_LEVELS][WHEEL_SLOTS / 64];
-    struct wheel_chunk *due;                        /* records whose slot has come, not yet taken */
-    struct wheel_chunk *opened[WHEEL_LEVELS];       /* the slot that position is in (levels 1 to 3), not yet dealt out */
+    struct wheel_chunk *due;                  /* records whose slot has come, not yet taken */
+    struct wheel_chunk *opened[WHEEL_LEVELS]; /* the slot that position is in (levels 1 to 3), not yet dealt out */
 };
 
 static inline uint64_t wheel_record(uint64_t hash, uint32_t db_id) {

@@ -26,7 +26,10 @@ static const char *const level_names[LEVELS] = {"none", "bucket", "bucket+probe"
 enum kind { GET, SET, MISS, KINDS };
 static const char *const kind_names[KINDS] = {"GET", "SET", "GET, a miss"};
 
-struct run { struct shard *s; char *out; };
+struct run {
+    struct shard *s;
+    char *out;
+};
 
 struct bench {
     struct shard *s;
@@ -79,11 +82,21 @@ static inline void exec(void *ctx, struct hop *h) {
     h->run(x->s, h, (struct reply *)x);
 }
 
-static __attribute__((noinline)) void run_4(struct run *x, struct hop *hops, uint32_t n) { batch_run_in_groups(x->s, hops, n, false, exec, x, 4); }
-static __attribute__((noinline)) void run_8(struct run *x, struct hop *hops, uint32_t n) { batch_run_in_groups(x->s, hops, n, false, exec, x, 8); }
-static __attribute__((noinline)) void run_16(struct run *x, struct hop *hops, uint32_t n) { batch_run_in_groups(x->s, hops, n, false, exec, x, 16); }
-static __attribute__((noinline)) void run_32(struct run *x, struct hop *hops, uint32_t n) { batch_run_in_groups(x->s, hops, n, false, exec, x, 32); }
-static __attribute__((noinline)) void run_64(struct run *x, struct hop *hops, uint32_t n) { batch_run_in_groups(x->s, hops, n, false, exec, x, 64); }
+static __attribute__((noinline)) void run_4(struct run *x, struct hop *hops, uint32_t n) {
+    batch_run_in_groups(x->s, hops, n, false, exec, x, 4);
+}
+static __attribute__((noinline)) void run_8(struct run *x, struct hop *hops, uint32_t n) {
+    batch_run_in_groups(x->s, hops, n, false, exec, x, 8);
+}
+static __attribute__((noinline)) void run_16(struct run *x, struct hop *hops, uint32_t n) {
+    batch_run_in_groups(x->s, hops, n, false, exec, x, 16);
+}
+static __attribute__((noinline)) void run_32(struct run *x, struct hop *hops, uint32_t n) {
+    batch_run_in_groups(x->s, hops, n, false, exec, x, 32);
+}
+static __attribute__((noinline)) void run_64(struct run *x, struct hop *hops, uint32_t n) {
+    batch_run_in_groups(x->s, hops, n, false, exec, x, 64);
+}
 static void (*const runs[GROUPS])(struct run *x, struct hop *hops, uint32_t n) = {run_4, run_8, run_16, run_32, run_64};
 
 static void write_name(char *name, uint64_t i) {
@@ -108,8 +121,14 @@ static void make_batch(struct bench *b, enum kind kind) {
         write_name(b->names[i], draw() % b->keys + (kind == MISS ? b->keys : 0));
         b->args[i][1] = (struct arg){b->names[i], KEY_SIZE, 0};
         b->args[i][2] = (struct arg){b->value, b->value_size, 0};
-        b->hops[i] = (struct hop){.hash = hash_key(&secret, b->names[i], KEY_SIZE), .run = kind == SET ? run_set : run_get, .argv = b->args[i],
-            .argc = kind == SET ? 3 : 2, .flags = kind == SET ? HOP_WRITE : HOP_VALUE, .n_keys = 1, .key_first = 1, .key_step = 1};
+        b->hops[i] = (struct hop){.hash = hash_key(&secret, b->names[i], KEY_SIZE),
+            .run = kind == SET ? run_set : run_get,
+            .argv = b->args[i],
+            .argc = kind == SET ? 3 : 2,
+            .flags = kind == SET ? HOP_WRITE : HOP_VALUE,
+            .n_keys = 1,
+            .key_first = 1,
+            .key_step = 1};
     }
 }
 

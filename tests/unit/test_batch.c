@@ -28,7 +28,13 @@ static uint64_t draw(void) {
 static uint32_t below(uint32_t n) { return (uint32_t)(draw() % n); }
 
 /* What was run: a digest of every hop's result, in order. */
-struct transcript { struct shard *s; uint64_t digest; uint32_t n; const struct hop *last; bool in_order; };
+struct transcript {
+    struct shard *s;
+    uint64_t digest;
+    uint32_t n;
+    const struct hop *last;
+    bool in_order;
+};
 
 static void note(struct transcript *t, const void *p, size_t size) { t->digest = t->digest * 31 + hash_key(&secret, p, size) + ++t->n; }
 
@@ -81,7 +87,8 @@ struct work {
 static void make_hop(struct work *w, uint32_t i, uint32_t n_keys, unsigned kind) {
     static const uint32_t value_sizes[] = {0, 1, 16, 40, 60, 64, 100, 200, 255, 256, 300, 5000, 66000};
     uint32_t key = below(n_keys);
-    int size = snprintf(w->keys[i], sizeof w->keys[i], "%s%u", key % 50 ? "key:" : "key:................................................................", key);
+    int size = snprintf(w->keys[i], sizeof w->keys[i], "%s%u",
+        key % 50 ? "key:" : "key:................................................................", key);
     if (key % 97 == 0) {
         memset(w->keys[i] + size, '.', 300);
         size += 300;
@@ -90,7 +97,13 @@ static void make_hop(struct work *w, uint32_t i, uint32_t n_keys, unsigned kind)
     w->args[i][1] = (struct arg){w->keys[i], (uint32_t)size, 0};
     w->args[i][2] = (struct arg){w->value + below(100), value_sizes[below(below(20) ? 8 : 13)], 0};
     struct hop *h = &w->hops[i];
-    *h = (struct hop){.hash = hash_key(&secret, w->keys[i], (size_t)size), .argv = w->args[i], .argc = 2, .db = (uint16_t)below(2), .n_keys = 1, .key_first = 1, .key_step = 1};
+    *h = (struct hop){.hash = hash_key(&secret, w->keys[i], (size_t)size),
+        .argv = w->args[i],
+        .argc = 2,
+        .db = (uint16_t)below(2),
+        .n_keys = 1,
+        .key_first = 1,
+        .key_step = 1};
     switch (kind) {
     case 0: h->run = run_get, h->flags = HOP_VALUE; break;
     case 1: h->run = run_set, h->flags = HOP_WRITE, h->argc = 3; break;
@@ -99,7 +112,11 @@ static void make_hop(struct work *w, uint32_t i, uint32_t n_keys, unsigned kind)
     }
 }
 
-struct setting { enum prefetch_level level; uint32_t group; bool foreign; };
+struct setting {
+    enum prefetch_level level;
+    uint32_t group;
+    bool foreign;
+};
 
 static void run(struct transcript *t, struct hop *hops, uint32_t n, const struct setting *x) {
     t->last = NULL;
