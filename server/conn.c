@@ -77,15 +77,10 @@ void conn_close(struct conn *c, bool after_reply) {
     conn_mark(c->thread, c);
 }
 
-static void forget(struct thread *t, struct conn *c) {
+void conn_removed(struct thread *t, struct conn *c) {
     if (c->previous) c->previous->next = c->next;
     else t->conns = c->next;
     if (c->next) c->next->previous = c->previous;
-    t->stats.clients--;
-    atomic_fetch_sub_explicit(&t->server->clients, 1, memory_order_relaxed);
-}
-
-void conn_removed(struct thread *t, struct conn *c) {
     if (c->on_resume) for (uint32_t i = 0; i < t->n_resume; i++) if (t->resume[i] == c) t->resume[i--] = t->resume[--t->n_resume];
     if (c->dirty) for (uint32_t i = 0; i < t->n_dirty; i++) if (t->dirty[i] == c) t->dirty[i--] = t->dirty[--t->n_dirty];
     conn_free(t, c);
@@ -274,10 +269,13 @@ static void process_block(struct thread *t, struct conn *c) {
     if (c->in_at == b->size) give_up_block(c);
 }
 
+/* Lets the rest of a large argument come straight to its place, or says that it is there already. */
 static void want_direct(struct thread *t, struct conn *c) {
     struct partial *k = c->partial;
-    if (!k || !k->blob || k->blob_size - k->blob_have < DIRECT_MIN) return;
-    proactor_recv_into(t->proactor, &c->stream, k->blob->bytes + k->blob_have, k->blob_size - k->blob_have);
+    size_t left = k && k->blob ? k->blob_size - k->blob_have : 0;
+    if (!c->direct && left < DIRECT_MIN) return;
+    c->direct = left > 0;
+    proactor_recv_into(t->proactor, &c->stream, left ? k->blob->bytes + k->blob_have : NULL, left);
 }
 
 /* The blob is whole: it becomes the next argument. */
@@ -343,7 +341,9 @@ void conn_received_direct(struct thread *t, struct conn *c, size_t size) {
     c->active_ns = t->now_ns;
     if (c->state >= CONN_CLOSING || !c->partial || !c->partial->blob) return;
     c->partial->blob_have += size;
-    if (c->partial->blob_have == c->partial->blob_size) blob_done(c);
+    if (c->partial->blob_have < c->partial->blob_size) return;
+    blob_done(c);
+    c->direct = false;
 }
 
 void conn_resume(struct thread *t, struct conn *c) {
@@ -431,10 +431,11 @@ static bool over_limit(struct thread *t, struct conn *c) {
 
 /* A closing connection: true if it is gone now. */
 static bool close_if_ready(struct thread *t, struct conn *c) {
-    if (conn_has_work(c) || c->n_out) return false;        /* whatever finishes last marks it again */
+    if (conn_has_work(c)) return false;        /* whatever finishes last marks it again */
     if (c->close_after_reply && (c->stream.sending || (c->out.size && !c->out.failed))) return false;
     c->state = CONN_REMOVED;
-    forget(t, c);
+    t->stats.clients--;
+    atomic_fetch_sub_explicit(&t->server->clients, 1, memory_order_relaxed);
     proactor_remove(t->proactor, &c->stream);
     return true;
 }

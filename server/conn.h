@@ -40,15 +40,13 @@ struct conn {
     struct thread *thread;
     struct conn *previous, *next;   /* the thread's list */
     struct own *first, *last;       /* unfinished commands whose replies are not in out */
-    uint64_t own_sequence;          /* flush in which its last own, unordered hop was queued */
     uint32_t n_out;                 /* commands dispatched and not finished */
     uint8_t state, resp;
-    bool dirty, on_resume, paused, eof, close_after_reply, authenticated, local, no_touch, reply_off, reply_skip, reply_skip_next, unix_socket;
+    bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, reply_off, reply_skip, reply_skip_next, unix_socket;
     uint16_t db;
     struct reply out, flight;       /* flight: what an unfinished send still reads from */
     size_t flight_at;               /* bytes of flight that are sent, */
     uint32_t flight_ref;            /* and refs */
-    uint64_t flight_ref_at, sent_bytes;     /* bytes of the next ref already sent */
     struct block *in;
     size_t in_at;                   /* bytes of in that were dispatched */
     struct partial *partial;
@@ -58,7 +56,7 @@ struct conn {
     char *name, *lib_name, *lib_version;
 };
 
-static inline bool conn_has_work(const struct conn *c) { return c->first || c->task || c->own_sequence == c->thread->own_sequence; }
+static inline bool conn_has_work(const struct conn *c) { return c->n_out || c->task; }
 
 /* A new connection's socket, on its thread. */
 void conn_open(struct thread *t, int fd, bool unix_socket);

@@ -153,7 +153,6 @@ static bool drained(struct thread *t, struct conn *c) {
         if (!conn_has_work(c)) return true;
     }
     c->state = CONN_WAITING;
-    if (!c->first && !c->task) conn_resume_later(t, c);     /* only own hops: they run in this tick */
     return false;
 }
 

@@ -107,7 +107,7 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
         if (c->last) c->last->next = own;
         else c->first = own;
         c->last = own;
-    } else c->own_sequence = t->own_sequence;
+    }
     c->n_out++;
     b->n++;
     return h;
@@ -124,6 +124,11 @@ struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task) 
 void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
 
 /* ---- running ---- */
+
+/* A command of the connection has its reply in out. What waits for all of them goes on in the next tick. */
+static inline void one_less(struct thread *t, struct conn *c) {
+    if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
+}
 
 struct own_run { struct thread *t; struct batch *b; };
 
@@ -158,17 +163,14 @@ static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop
     if (__builtin_expect(!b->own[i].conn, 1)) {
         if (!c->out.p) conn_take_spare(t, c);
         run_into(t->shard, h, &c->out);
-        c->n_out--;
+        one_less(t, c);
         conn_mark(t, c);
     } else if (c->first == &b->own[i]) {
         if (!c->out.p) conn_take_spare(t, c);
         run_into(t->shard, h, &c->out);
-        c->n_out--;
         struct own *next = c->first = b->own[i].next;
-        if (!next) {
-            c->last = NULL;
-            if (c->state == CONN_WAITING) conn_resume_later(t, c);
-        }
+        if (!next) c->last = NULL;
+        one_less(t, c);
         if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
         else conn_mark(t, c);
     } else run_into(t->shard, h, &b->replies);
@@ -222,7 +224,6 @@ static void run_own(struct thread *t) {
         b->tick->batches = b;
         b->tick->open--;
     }
-    t->own_sequence++;
 }
 
 static void run_foreign(struct thread *t, struct batch *b) {
@@ -322,15 +323,12 @@ void outbox_emit(struct thread *t, struct conn *c) {
         do {
             i = o->index;
             o = o->next;
-            c->n_out--;
+            one_less(t, c);
         } while (o && o->batch == b && o->index == i + 1 && o->index < b->done);
         reply_take(&c->out, &b->replies, start, b->ends[i]);
     }
     c->first = o;
-    if (!o) {
-        c->last = NULL;
-        if (c->state == CONN_WAITING) conn_resume_later(t, c);
-    }
+    if (!o) c->last = NULL;
     conn_mark(t, c);
 }
 

@@ -387,7 +387,9 @@ void task_stopped(struct thread *t, struct task *k) {
     struct spread x = {shards, t->n_threads};
     k->row->on_spread(&x, &k->hop, output(t, k));
     mi_free(shards);
-    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_GO, NULL, 0);
+    for (uint32_t s = 0; s < t->n_threads; s++) if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
+    t->stands_still = false;
+    t->config = config_current();
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
     finish(t, k);
 }

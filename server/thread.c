@@ -254,7 +254,6 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->n_threads = n;
     t->server = &server;
     t->config = config;
-    t->own_sequence = 1;
     mailbox_init(&t->requests);
     mailbox_init(&t->returns);
     uint64_t seed;

@@ -113,7 +113,6 @@ struct thread {
     struct reply scratch;           /* replies that wait or are dropped */
     struct batch *own_batch, *own_last;         /* own hops of this tick, in order */
     struct batch **outbox_first, **outbox_last; /* by shard */
-    uint64_t own_sequence;          /* counts flushes: a connection's own hops of this flush are not run yet */
     bool outbox_used;
     struct batch *free_batches;
     struct tick *ticks, *tick;      /* tick: the one being filled, or NULL */
