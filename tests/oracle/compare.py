@@ -5,8 +5,9 @@ What may differ, and why, is in differences.md; the rules below are that list, o
 
 import time
 
-from generate import MUTE, PAUSE, QUIT, RUN, SCAN, KEYS
-from resp import BigNumber, Client, Closed, Double, Error, Map, NIL, NULL, ProtocolFault, Push, Set, Simple, as_cli, encode, same
+from generate import MUTE, PAUSE, RUN, SCAN
+from resp import Client, Closed, Map, NIL, NULL, ProtocolFault, as_cli, encode, same
+from server import SLOW
 
 NEAR_S, NEAR_MS = 2, 2500       # how far apart two times to live may be: the two servers run the same command at different moments
 MARK = b'the-mark-after-muted-commands'
@@ -101,24 +102,32 @@ class Pair:
         self.reference, self.subject = start_reference(), start_subject()
         self.connections = []
         self.commands = 0
+        self.patience = 10 * SLOW       # seconds for a reply
 
     def fresh(self):
-        """Empty databases and new connections; a server that died is started anew."""
+        """Empty databases and new connections; a server that died or hangs is started anew."""
         for a, b in self.connections:
             a.close()
             b.close()
         self.connections = []
-        if not self.subject.alive():
+        if not (self.subject.alive() and self.flush(self.subject)):
             self.subject.kill()
             self.subject = self.start_subject()
-        for server in (self.reference, self.subject):
-            with Client(server.address()) as c:
-                assert c.command('FLUSHALL') == b'OK'
+            assert self.flush(self.subject), 'a fresh server does not answer FLUSHALL'
+        assert self.flush(self.reference)
         for _ in range(self.count):
             self.connections.append(self.connect())
 
+    def flush(self, server):
+        try:
+            with Client(server.address(), timeout=self.patience) as c:
+                return c.command('FLUSHALL') == b'OK'
+        except (Closed, OSError):
+            return False
+
     def connect(self):
         a, b = self.reference.client(), self.make_client(self.subject)
+        b.socket.settimeout(self.patience)
         if self.protocol == 3:
             a.command('HELLO', 3)
             b.command('HELLO', 3)
@@ -258,9 +267,16 @@ def encode_cached(command):
 
 # Shrinking: the generator of the long runs is plain random, so the smallest script that still shows a difference is searched for here.
 
-def shrink(pair, script, first, seconds=40.0):
+def shrink(pair, script, first, seconds=20.0):
     """Returns (script, difference): as small as it can be made within that time. first: the difference that was seen."""
-    deadline = time.monotonic() + seconds
+    patience, pair.patience = pair.patience, 1.5 * SLOW
+    try:
+        return _shrink(pair, script, first, time.monotonic() + seconds * SLOW)
+    finally:
+        pair.patience = patience
+
+
+def _shrink(pair, script, first, deadline):
     best, fault = list(script), first
 
     def attempt(candidate):
@@ -351,8 +367,10 @@ def _replace(attempt, current, index, number, command):
     return attempt(current()[:index] + [(kind, connection, commands[:number] + [command] + commands[number + 1:])] + current()[index + 1:])
 
 
-def describe(script):
-    """The script as lines for redis-cli."""
+def describe(script, longest=None):
+    """The script as lines for redis-cli; longest: cut arguments to that many bytes (and lose the exact command)."""
+    if longest:
+        script = [(kind, connection, [[a if len(a) <= longest else a[:longest] + b'...(%d bytes)' % len(a) for a in c] for c in commands]) for kind, connection, commands in script]
     lines = []
     several = len({connection for _, connection, _ in script}) > 1
     for kind, connection, commands in script:

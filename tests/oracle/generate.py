@@ -330,7 +330,7 @@ class Generator:
         return self.pick([[b'CLIENT', b'ID'], [b'CLIENT', b'GETNAME'], [b'CLIENT', b'SETNAME', b'x%d' % self.rng.randrange(3)], [b'CLIENT', b'SETNAME', b''],
                           [b'CLIENT', b'SETNAME', b'a b'], [b'CLIENT', b'SETNAME', b'a\n'], [b'CLIENT', b'SETNAME', b'\xff'], [b'CLIENT', b'SETNAME'], [b'CLIENT'],
                           [b'CLIENT', b'FOO'], [b'CLIENT', b'FOO', b'bar'], [b'CLIENT', b'ID', b'x'], [b'CLIENT', b'REPLY', b'FOO'], [b'CLIENT', b'REPLY', b'ON'], [b'CLIENT', b'REPLY'],
-                          [b'CLIENT', b'NO-EVICT'], [b'client', b'getname'], [b'CLIENT', b'GETNAME', b'x']])
+                          [b'client', b'getname'], [b'CLIENT', b'GETNAME', b'x']])
 
     def do_auth(self):
         return self.pick([[b'AUTH', b'x'], [b'AUTH', b'default', b'x'], [b'AUTH', b'nobody', b'x'], [b'AUTH'], [b'AUTH', b'a', b'b', b'c'], [b'AUTH', b'']])

@@ -1,0 +1,20 @@
+/* A whole server inside the fuzzer's process, reached over a Unix socket: coverage then guides the fuzzer through parser, dispatch, hops and
+ * commands alike. One server a process, started once; what an input leaves behind is flushed every now and then. */
+#ifndef FUZZ_WHOLE_SERVER_H
+#define FUZZ_WHOLE_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Starts the server with that back end ("uring", "epoll", "auto"), two threads, and low limits. Once. */
+void whole_server_start(const char *io);
+
+/* Sends bytes[0..size) on a connection of its own in pieces of piece bytes (0: at once), half-closes it, and reads until the server closes. Aborts if
+ * what comes back is not a sequence of whole RESP values. */
+void whole_server_exchange(const uint8_t *bytes, size_t size, size_t piece);
+
+/* Is there a command in it that ends, blocks or fills the server by design (SHUTDOWN, DEBUG SLEEP, DEBUG POPULATE)? Such inputs are passed over. */
+bool whole_server_must_not_see(const uint8_t *bytes, size_t size);
+
+#endif
