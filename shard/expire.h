@@ -15,9 +15,15 @@
 
 struct shard;
 
-/* Deletes what is due at s->now_ms and rebuilds the wheel if that is due, until cpu_ns() >= until_ns (checked every few
- * dozen keys). */
-void expire_work(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void));
+/* A slice of housekeeping. The clock may cost a system call, so it is not looked at without need. */
+struct slice {
+    uint64_t (*cpu_ns)(void);
+    uint64_t last_ns; /* when it was last looked at */
+};
+static inline bool slice_is_past(struct slice *x, uint64_t until_ns) { return (x->last_ns = x->cpu_ns()) >= until_ns; }
+
+/* Deletes what is due at s->now_ms and rebuilds the wheel if that is due, until until_ns (looked at every few dozen keys). */
+void expire_work(struct shard *s, struct slice *slice, uint64_t until_ns);
 /* ms of the Unix epoch at which expire_work has something to do; now or earlier: at once; INT64_MAX: nothing. */
 int64_t expire_next_due(const struct shard *s);
 /* Frees the wheel, and what a rebuild holds. */

@@ -139,14 +139,14 @@ static bool tables_want_work(const struct shard *s) {
 }
 
 /* A table whose growth is refused stays busy and says that there is nothing to do: it is asked again a little later. */
-static void work_on_tables(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+static void work_on_tables(struct shard *s, struct slice *slice, uint64_t until_ns) {
     bool refused = false;
     for (uint32_t i = 0; i < s->n_dbs; i++) {
         struct db *db = s->dbs[i];
         struct table *t = &db->keys;
         if (!table_is_busy(t) && !may_be_sparse(db)) continue;
         while (table_work(t, TABLE_WORK_UNITS))
-            if (cpu_ns() >= until_ns) return;
+            if (slice_is_past(slice, until_ns)) return;
         db->asked_below = t->count - t->count / 8;
         db->asked_for = t->merge_below;
         refused |= table_is_busy(t);
@@ -154,10 +154,10 @@ static void work_on_tables(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns
     if (refused) s->tables_at_ms = s->now_ms + TABLES_RETRY_MS;
 }
 
-static void work_on_trash(struct shard *s, uint64_t until_ns, uint64_t (*cpu_ns)(void)) {
+static void work_on_trash(struct shard *s, struct slice *slice, uint64_t until_ns) {
     while (s->trash) {
         if (!free_some(s->memory, &s->trash->keys)) free_trash(s);
-        if (cpu_ns() >= until_ns) return;
+        if (slice_is_past(slice, until_ns)) return;
     }
 }
 
@@ -166,10 +166,11 @@ bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*
     s->now_ms = now_ms;
     bool tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms;
     if (!tables && !expiry && !s->trash) return false;
-    uint64_t start_ns = cpu_ns(), until_ns = start_ns + budget_ns;
-    if (tables) work_on_tables(s, start_ns + budget_ns / 2, cpu_ns);
-    if (expiry) expire_work(s, s->trash ? until_ns - budget_ns / 4 : until_ns, cpu_ns);
-    if (s->trash) work_on_trash(s, until_ns, cpu_ns);
+    struct slice slice = {.cpu_ns = cpu_ns, .last_ns = cpu_ns()};
+    uint64_t until_ns = slice.last_ns + budget_ns;
+    if (tables) work_on_tables(s, &slice, until_ns - budget_ns / 2);
+    if (expiry) expire_work(s, &slice, s->trash ? until_ns - budget_ns / 4 : until_ns);
+    if (s->trash) work_on_trash(s, &slice, until_ns);
     return shard_next_due(s) <= now_ms;
 }
 
