@@ -5,10 +5,6 @@
 #include "server/scan.h"
 #include "server/strings.h"
 
-/* Redis gives out its small integers from a pool, and this as their count of references. */
-#define SHARED_INT_MAX 9999
-#define SHARED_INT_REFS INT32_MAX
-
 const char *type_name(enum entry_type type) {
     static const char *const names[] = {"string", "list", "set", "zset", "hash", "stream"};
     return names[type];
@@ -184,12 +180,10 @@ static enum hop_result object_idletime(struct shard *s, struct hop *h, struct re
     return HOP_DONE;
 }
 
+/* Nothing is shared that a client could see: small integers, which Redis takes from a pool, lie in their entries. */
 static enum hop_result object_refcount(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
-    if (!object_found(s, h, &k, r)) return HOP_DONE;
-    bool is_int = entry_type(k.entry) == TYPE_STRING && entry_encoding(k.entry) == ENC_INT;
-    int64_t v = is_int ? entry_int(k.entry) : -1;
-    reply_int(r, v >= 0 && v <= SHARED_INT_MAX ? SHARED_INT_REFS : 1);
+    if (object_found(s, h, &k, r)) reply_int(r, 1);
     return HOP_DONE;
 }
 

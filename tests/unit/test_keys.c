@@ -118,7 +118,7 @@ static void looking_body(struct driver *d) {
     EXPECT(d, "OBJECT ENCODING i", "$3|int|");
     EXPECT(d, "OBJECT ENCODING e", "$6|embstr|");
     EXPECT(d, "OBJECT ENCODING r", "$3|raw|");
-    EXPECT(d, "OBJECT REFCOUNT i", ":2147483647|");
+    EXPECT(d, "OBJECT REFCOUNT i", ":1|");
     EXPECT(d, "OBJECT REFCOUNT e", ":1|");
     driver_wait(d, 16000 * 10);
     EXPECT(d, "OBJECT IDLETIME e", ":160|");
