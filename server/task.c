@@ -30,7 +30,7 @@ struct task {
     struct arg *argv;               /* own array; its bytes too where copied */
     uint32_t argc, n_keys, next_key, wave_end;
     uint32_t outstanding;           /* pieces, or shards that do not stand still yet */
-    uint64_t *hashes;               /* of all keys */
+    uint64_t *hashes;               /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
     struct arg *piece_args;         /* of this wave */
     uint64_t *piece_hashes;
     uint16_t *piece_shard;          /* of each key of this wave */
@@ -158,7 +158,8 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
     if (!k->piece_args || !k->piece_hashes || !k->piece_shard) return false;
     for (uint32_t i = 0; i < n; i++) {
         struct arg *key = &k->argv[first + (k->next_key + i) * step];
-        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[k->next_key + i]), t->n_threads);
+        k->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
+        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[i]), t->n_threads);
         k->piece_shard[i] = (uint16_t)s;
         counts[s]++;
     }
@@ -169,7 +170,7 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
         args[0] = k->argv[0];
         for (uint32_t i = 0; i < n; i++) {
             if (k->piece_shard[i] != s) continue;
-            *hash++ = k->hashes[k->next_key + i];
+            *hash++ = k->hashes[i];
             for (uint32_t j = 0; j < step; j++) {
                 struct arg *from = &k->argv[first + (k->next_key + i) * step + j];
                 *to++ = *from;
@@ -184,9 +185,11 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
 }
 
 static bool start_wave(struct thread *t, struct task *k) {
-    uint32_t most = FANOUT_KEYS_MAX * t->n_threads, left = k->n_keys - k->next_key, *counts = mi_calloc(t->n_threads, sizeof *counts);
-    k->wave_end = k->next_key + (left < most ? left : most);
-    bool dealt = counts && deal_wave(t, k, counts);
+    uint32_t most = FANOUT_KEYS_MAX * t->n_threads, left = k->n_keys - k->next_key, n = left < most ? left : most;
+    uint32_t *counts = mi_calloc(t->n_threads, sizeof *counts);
+    if (!k->hashes) k->hashes = mi_malloc(n * sizeof *k->hashes);
+    k->wave_end = k->next_key + n;
+    bool dealt = counts && k->hashes && deal_wave(t, k, counts);
     mi_free(counts);
     return dealt;
 }
@@ -299,7 +302,8 @@ void task_start_fanout(struct thread *t, struct conn *c, const struct command *r
         no_memory(t, c);
         return;
     }
-    if (hash_keys(t, k, n_keys) && start_wave(t, k)) return;
+    k->n_keys = n_keys;
+    if (start_wave(t, k)) return;
     reply_no_memory(output(t, k));
     finish(t, k);
 }
