@@ -278,23 +278,6 @@ static void want_direct(struct thread *t, struct conn *c) {
     proactor_recv_into(t->proactor, &c->stream, left ? k->blob->bytes + k->blob_have : NULL, left);
 }
 
-/* The blob is whole: it becomes the next argument. */
-static void blob_done(struct conn *c) {
-    struct partial *k = c->partial;
-    if (k->have == k->capacity) {
-        uint32_t capacity = k->capacity ? k->capacity * 2 : 16;
-        struct partial_arg *args = mi_realloc(k->args, capacity * sizeof *args);
-        if (!args) abort();
-        k->args = args;
-        k->capacity = capacity;
-    }
-    k->blob->size = k->blob_size;
-    k->args[k->have++] = (struct partial_arg){.size = (uint32_t)k->blob_size, .blob = k->blob};
-    k->blob = NULL;
-    k->blob_size = k->blob_have = 0;
-    k->skip_newline = true;
-}
-
 void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint32_t buffer) {
     t->stats.input_bytes += size;
     c->active_ns = t->now_ns;
@@ -309,7 +292,7 @@ void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint3
         k->blob_have += n;
         p += n;
         size -= n;
-        if (n == left) blob_done(c);
+        if (n == left && !partial_blob_done(k)) conn_close(c, false);
         want_direct(t, c);
     }
     bool held = false;
@@ -342,8 +325,8 @@ void conn_received_direct(struct thread *t, struct conn *c, size_t size) {
     if (c->state >= CONN_CLOSING || !c->partial || !c->partial->blob) return;
     c->partial->blob_have += size;
     if (c->partial->blob_have < c->partial->blob_size) return;
-    blob_done(c);
     c->direct = false;
+    if (!partial_blob_done(c->partial)) conn_close(c, false);
 }
 
 void conn_resume(struct thread *t, struct conn *c) {

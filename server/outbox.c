@@ -207,11 +207,13 @@ static void send_back(struct thread *t, struct batch *b) {
     thread_want_wake(t, b->message.from);
 }
 
+/* What is queued meanwhile (the next wave of a long command) is for the next flush, so that others have their turn. */
 static void run_own(struct thread *t) {
-    while (t->own_batch) {
-        struct batch *b = t->own_batch;
-        t->own_batch = b->next;
-        if (!t->own_batch) t->own_last = NULL;
+    struct batch *next = t->own_batch;
+    t->own_batch = t->own_last = NULL;
+    while (next) {
+        struct batch *b = next;
+        next = b->next;
         b->next = NULL;
         if (b->task) {
             if (b->sliced ? run_slice(t, b) : (t->shard->now_ms = b->now_ms, exec_foreign(&(struct own_run){t, b}, &b->hops[0]), true)) task_piece_done(t, b->task, b);
@@ -342,9 +344,14 @@ static void came_back(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++) if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
 }
 
+static bool own_hops_wait(const struct thread *t) {
+    for (const struct batch *b = t->own_batch; b; b = b->next) if (!b->task) return true;
+    return false;
+}
+
 /* While own hops wait (a coordinator holds the shard), what came back waits too: their connections' earlier replies are not there yet. */
 static void take_back(struct thread *t, struct batch *b) {
-    if (!t->own_batch || b->task) {
+    if (b->task || !own_hops_wait(t)) {
         came_back(t, b);
         return;
     }
@@ -355,7 +362,7 @@ static void take_back(struct thread *t, struct batch *b) {
 }
 
 static void take_deferred(struct thread *t) {
-    while (t->deferred && !t->own_batch) {
+    while (t->deferred && !own_hops_wait(t)) {
         struct message *m = t->deferred;
         t->deferred = m->next;
         if (!t->deferred) t->deferred_last = NULL;

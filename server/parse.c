@@ -49,32 +49,32 @@ void partial_drop(struct conn *c) {
     c->partial = NULL;
 }
 
-/* Keeps what is parsed: argv as offsets from the command's start. */
-static bool keep_partial(struct thread *t, struct conn *c, const char *start, const char *at, uint32_t argc, uint32_t have) {
-    struct partial *k = c->partial;
-    if (!k) {
-        c->partial = k = mi_calloc(1, sizeof *k);
-        if (!k) return false;
-        k->argc = argc;
-    }
-    if (have > k->capacity) {
-        uint32_t capacity = k->capacity ? k->capacity * 2 : 16;
-        while (capacity < have + 1) capacity *= 2;
-        struct partial_arg *args = mi_realloc(k->args, capacity * sizeof *args);
-        if (!args) return false;
-        k->args = args;
-        k->capacity = capacity;
-    }
-    for (uint32_t i = k->have; i < have; i++) k->args[i] = (struct partial_arg){.at = (size_t)(t->argv[i].p - start), .size = t->argv[i].size};
-    k->have = have;
-    k->at = (size_t)(at - start);
+static bool partial_room(struct partial *k, uint32_t n) {
+    if (n <= k->capacity) return true;
+    uint32_t capacity = k->capacity ? k->capacity * 2 : 16;
+    while (capacity < n) capacity *= 2;
+    struct partial_arg *args = mi_realloc(k->args, capacity * sizeof *args);
+    if (!args) return false;
+    k->args = args;
+    k->capacity = capacity;
     return true;
 }
 
+/* Begins to keep what is parsed: argv as offsets from the command's start. */
+static struct partial *keep_partial(struct thread *t, struct conn *c, const char *start, uint32_t argc, uint32_t have) {
+    struct partial *k = mi_calloc(1, sizeof *k);
+    if (!k || !partial_room(k, have)) {
+        mi_free(k);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < have; i++) k->args[i] = (struct partial_arg){.at = (size_t)(t->argv[i].p - start), .size = t->argv[i].size};
+    k->argc = argc;
+    k->have = have;
+    return c->partial = k;
+}
+
 /* Begins to receive an argument of size bytes into a blob; what is there of it is copied, and [at, end) counts as taken. */
-static enum parse_result start_blob(struct thread *t, struct conn *c, const char *start, const char *at, const char *end, uint32_t argc, uint32_t have, size_t size) {
-    if (!keep_partial(t, c, start, at, argc, have)) return PARSE_NO_MEMORY;
-    struct partial *k = c->partial;
+static enum parse_result start_blob(struct partial *k, const char *at, const char *end, size_t size) {
     k->blob = blob_receive(size);
     if (!k->blob) return PARSE_NO_MEMORY;
     k->blob_size = size;
@@ -84,9 +84,19 @@ static enum parse_result start_blob(struct thread *t, struct conn *c, const char
     return PARSE_MORE;
 }
 
-/* Arguments that were kept come back as pointers. */
+bool partial_blob_done(struct partial *k) {
+    if (!partial_room(k, k->have + 1)) return false;
+    k->blob->size = k->blob_size;
+    k->args[k->have++] = (struct partial_arg){.size = (uint32_t)k->blob_size, .blob = k->blob};
+    k->blob = NULL;
+    k->blob_size = k->blob_have = 0;
+    k->skip_newline = true;
+    return true;
+}
+
+/* The command is whole: its arguments come back as pointers. */
 static bool restore_partial(struct thread *t, const struct partial *k, const char *start) {
-    if (!argv_room(t, k->have + 1)) return false;
+    if (!argv_room(t, k->have)) return false;
     for (uint32_t i = 0; i < k->have; i++) {
         const struct partial_arg *a = &k->args[i];
         t->argv[i] = (struct arg){a->blob ? a->blob->bytes : start + a->at, a->size, a->blob ? ARG_BLOB : 0};
@@ -104,61 +114,98 @@ static enum parse_result not_whole(const char *p, const char *end, const char *t
     return end - p > LINE_MAX_BYTES ? bad(error, too_big) : PARSE_MORE;
 }
 
-static enum parse_result parse_multibulk(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
-    const char *start = p, *q;
-    struct partial *k = c->partial;
-    int64_t n, size;
-    uint32_t have = 0;
+/* Where an argument lies, or why it does not yet. */
+struct bulk { const char *p; uint32_t size; bool large; };      /* large: not whole, and worth a blob */
+
+/* The bulk at p. Returns behind it, NULL if it is not whole (see large), or sets *error. */
+static inline const char *parse_bulk(const struct thread *t, const struct conn *c, const char *p, const char *end, struct bulk *b, const char **error) {
+    int64_t size;
     bool ok;
-    if (__builtin_expect(k != NULL, 0)) {
-        if (k->skip_newline) {
-            if ((size_t)(end - p) < k->at + 2) return PARSE_MORE;
-            k->at += 2;
-            k->skip_newline = false;
-        }
-        if (!restore_partial(t, k, start)) return PARSE_NO_MEMORY;
-        n = k->argc;
-        have = k->have;
-        p = start + k->at;
-    } else {
-        q = header(p + 1, end, &n, &ok);
-        if (!q) return not_whole(p, end, "too big mbulk count string", error);
-        if (!ok || n > INT_MAX) return bad(error, "invalid multibulk length");
-        if (n > ARGC_MAX_NO_AUTH && !c->authenticated) return bad(error, "unauthenticated multibulk length");
-        p = q;
-        if (n <= 0) {
-            *next = p;
-            return PARSE_NOTHING;
-        }
+    b->large = false;
+    if (p >= end) return NULL;
+    if (__builtin_expect(*p != '$', 0)) {
+        static _Thread_local char text[] = "expected '$', got 'x'";
+        text[sizeof text - 3] = *p;
+        *error = text;
+        return NULL;
     }
-    for (; have < n; have++) {
-        if (__builtin_expect(have == t->argv_capacity, 0) && !argv_room(t, have + 1)) return PARSE_NO_MEMORY;
-        if (p < end && *p != '$') {
-            static _Thread_local char text[] = "expected '$', got 'x'";
-            text[sizeof text - 3] = *p;
-            return bad(error, text);
-        }
-        q = p < end ? header(p + 1, end, &size, &ok) : NULL;
+    const char *q = header(p + 1, end, &size, &ok);
+    if (__builtin_expect(!q, 0)) {
+        if (end - p > LINE_MAX_BYTES) *error = "too big bulk count string";
+        return NULL;
+    }
+    if (__builtin_expect(!ok || size < 0 || size > t->config->proto_max_bulk_len, 0)) {
+        *error = "invalid bulk length";
+        return NULL;
+    }
+    if (__builtin_expect(size > BULK_MAX_NO_AUTH && !c->authenticated, 0)) {
+        *error = "unauthenticated bulk length";
+        return NULL;
+    }
+    b->p = q;
+    b->size = (uint32_t)size;
+    if (__builtin_expect(end - q < size + 2, 0)) {
+        b->large = size >= (int64_t)BLOB_SHARE_MIN && end - q < size;
+        return NULL;
+    }
+    return q + size + 2;
+}
+
+/* Goes on with a command whose first part is kept. */
+static enum parse_result parse_kept(struct thread *t, struct conn *c, const char *start, const char *end, const char **next, uint32_t *argc, const char **error) {
+    struct partial *k = c->partial;
+    if (k->skip_newline) {
+        if ((size_t)(end - start) < k->at + 2) return PARSE_MORE;
+        k->at += 2;
+        k->skip_newline = false;
+    }
+    while (k->have < k->argc) {
+        struct bulk b;
+        const char *q = parse_bulk(t, c, start + k->at, end, &b, error);
         if (!q) {
-            if (p < end && end - p > LINE_MAX_BYTES) return bad(error, "too big bulk count string");
-            break;
+            if (*error) return PARSE_BAD;
+            if (!b.large) return PARSE_MORE;
+            k->at = (size_t)(b.p - start);
+            return start_blob(k, b.p, end, b.size);
         }
-        if (!ok || size < 0 || size > t->config->proto_max_bulk_len) return bad(error, "invalid bulk length");
-        if (size > BULK_MAX_NO_AUTH && !c->authenticated) return bad(error, "unauthenticated bulk length");
-        if (end - q < size + 2) {
-            if (size >= (int64_t)BLOB_SHARE_MIN && end - q < size) return start_blob(t, c, start, q, end, (uint32_t)n, have, (size_t)size);
-            break;
+        if (!partial_room(k, k->have + 1)) return PARSE_NO_MEMORY;
+        k->args[k->have++] = (struct partial_arg){.at = (size_t)(b.p - start), .size = b.size};
+        k->at = (size_t)(q - start);
+    }
+    if (!restore_partial(t, k, start)) return PARSE_NO_MEMORY;
+    *argc = k->argc;
+    *next = start + k->at;
+    return PARSE_COMMAND;
+}
+
+static enum parse_result parse_multibulk(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
+    const char *start = p;
+    int64_t n;
+    bool ok;
+    p = header(p + 1, end, &n, &ok);
+    if (__builtin_expect(!p, 0)) return not_whole(start, end, "too big mbulk count string", error);
+    if (__builtin_expect(!ok || n > INT_MAX, 0)) return bad(error, "invalid multibulk length");
+    if (__builtin_expect(n > ARGC_MAX_NO_AUTH && !c->authenticated, 0)) return bad(error, "unauthenticated multibulk length");
+    *next = p;
+    if (__builtin_expect(n <= 0, 0)) return PARSE_NOTHING;
+    for (uint32_t have = 0; have < n; have++) {
+        struct bulk b;
+        if (__builtin_expect(have == t->argv_capacity, 0) && !argv_room(t, have + 1)) return PARSE_NO_MEMORY;
+        const char *q = parse_bulk(t, c, p, end, &b, error);
+        if (__builtin_expect(!q, 0)) {
+            if (*error) return PARSE_BAD;
+            if (!b.large && p - start <= KEEP_PARTIAL) return PARSE_MORE;
+            struct partial *k = keep_partial(t, c, start, (uint32_t)n, have);
+            if (!k) return PARSE_NO_MEMORY;
+            k->at = (size_t)((b.large ? b.p : p) - start);
+            return b.large ? start_blob(k, b.p, end, b.size) : PARSE_MORE;
         }
-        t->argv[have] = (struct arg){q, (uint32_t)size, 0};
-        p = q + size + 2;
+        t->argv[have] = (struct arg){b.p, b.size, 0};
+        p = q;
     }
-    if (have == n) {
-        *argc = have;
-        *next = p;
-        return PARSE_COMMAND;
-    }
-    if ((c->partial || p - start > KEEP_PARTIAL) && !keep_partial(t, c, start, p, (uint32_t)n, have)) return PARSE_NO_MEMORY;
-    return PARSE_MORE;
+    *argc = (uint32_t)n;
+    *next = p;
+    return PARSE_COMMAND;
 }
 
 /* One word of an inline command, unescaped to *to. Returns behind it, or NULL: the quotes are not balanced. */
@@ -212,6 +259,7 @@ static enum parse_result parse_inline(struct thread *t, const char *p, const cha
 }
 
 enum parse_result parse(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
-    if (__builtin_expect(*p == '*' || c->partial, 1)) return parse_multibulk(t, c, p, end, next, argc, error);
+    if (__builtin_expect(c->partial != NULL, 0)) return parse_kept(t, c, p, end, next, argc, error);
+    if (__builtin_expect(*p == '*', 1)) return parse_multibulk(t, c, p, end, next, argc, error);
     return parse_inline(t, p, end, next, argc, error);
 }

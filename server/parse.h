@@ -18,6 +18,8 @@ enum parse_result {
 
 /* Parses the command at p (the start of a command, or of one whose parsed part is in c->partial). *next: behind it. */
 enum parse_result parse(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error);
+/* The blob that was being received is whole: it becomes the next argument. False: no memory. */
+bool partial_blob_done(struct partial *k);
 /* Drops what was parsed of a command, with its blobs. */
 void partial_drop(struct conn *c);
 
