@@ -16,23 +16,29 @@ static struct command *rows;        /* all top-level rows, copied, with what is 
 static size_t n_rows;
 static const struct command *by_number[ROWS_MAX];
 static uint16_t lookup[LOOKUP_SIZE];        /* row + 1; 0: empty */
-static struct { uint64_t head, tail; } names[LOOKUP_SIZE];      /* first and last 8 bytes of the name, lower case: decide nearly all */
+/* The first and the last 8 bytes of the name, lower case, and its size: they decide, for letters only and up to 16 of them. */
+static struct name { uint64_t head, tail; uint32_t size; bool sure; } names[LOOKUP_SIZE];
 
-/* Lower-cases ASCII letters in 8 bytes. Other bytes may change too, so the caller compares the name in full. */
+/* Lower-cases ASCII letters in 8 bytes. Two bytes that become the same letter are that letter, upper or lower case; others may be confused. */
 static inline uint64_t fold(uint64_t v) { return v | 0x2020202020202020u; }
 
-static inline uint64_t head_of(const char *name, size_t size) {
+static inline uint64_t load(const char *p, size_t n) {
     uint64_t v = 0;
-    if (size >= 8) memcpy(&v, name, 8);
-    else for (size_t i = 0; i < size; i++) v |= (uint64_t)(unsigned char)name[i] << (8 * i);
-    return fold(v);
+    memcpy(&v, p, n);
+    return v;
 }
 
-static inline uint64_t tail_of(const char *name, size_t size) {
-    if (size < 8) return size;
-    uint64_t v;
-    memcpy(&v, name + size - 8, 8);
-    return fold(v) ^ size;
+static inline void read_name(const char *name, size_t size, uint64_t *head, uint64_t *tail) {
+    if (size >= 8) {
+        *head = fold(load(name, 8));
+        *tail = fold(load(name + size - 8, 8));
+    } else if (size >= 4) {
+        *head = fold(load(name, 4));
+        *tail = fold(load(name + size - 4, 4));
+    } else {
+        *head = fold(size ? (uint64_t)(unsigned char)name[0] | (uint64_t)(unsigned char)name[size / 2] << 8 | (uint64_t)(unsigned char)name[size - 1] << 16 : 0);
+        *tail = size;
+    }
 }
 
 static inline uint32_t place_of(uint64_t head, uint64_t tail) { return (uint32_t)((head * 0x9e3779b97f4a7c15u ^ tail * 0xc2b2ae3d27d4eb4fu) >> 54) & (LOOKUP_SIZE - 1); }
@@ -44,11 +50,14 @@ static bool same_name(const char *name, size_t size, const char *lower) {
 
 const struct command *command_find(const char *name, size_t size) {
     if (size > NAME_MAX_SIZE) return NULL;
-    uint64_t head = head_of(name, size), tail = tail_of(name, size);
+    uint64_t head, tail;
+    read_name(name, size, &head, &tail);
     for (uint32_t i = place_of(head, tail);; i = (i + 1) & (LOOKUP_SIZE - 1)) {
         if (!lookup[i]) return NULL;
+        const struct name *n = &names[i];
+        if (n->head != head || n->tail != tail || n->size != size) continue;
         const struct command *row = &rows[lookup[i] - 1];
-        if (names[i].head == head && names[i].tail == tail && same_name(name, size, row->name)) return row;
+        if (n->sure || same_name(name, size, row->name)) return row;
     }
 }
 
@@ -97,7 +106,8 @@ void commands_init(void) {
                 if (!subs[i].group) subs[i].group = row->group;
             }
         }
-        uint64_t head = head_of(row->name, size), tail = tail_of(row->name, size);
+        uint64_t head, tail;
+        read_name(row->name, size, &head, &tail);
         uint32_t i = place_of(head, tail);
         for (; lookup[i]; i = (i + 1) & (LOOKUP_SIZE - 1)) {
             if (strcmp(rows[lookup[i] - 1].name, row->name)) continue;
@@ -105,8 +115,7 @@ void commands_init(void) {
             abort();
         }
         lookup[i] = (uint16_t)(at + 1);
-        names[i].head = head;
-        names[i].tail = tail;
+        names[i] = (struct name){head, tail, (uint32_t)size, size <= 16 && strspn(row->name, "abcdefghijklmnopqrstuvwxyz") == size};
     }
 }
 
