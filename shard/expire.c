@@ -39,22 +39,18 @@ static void arm(struct shard *s, int64_t at_ms, uint64_t record) {
 
 /* --- firing --- */
 
-/* What a record leads to. More than one key only if 42 bits of their hashes agree. */
+/* What a record leads to: a key that is due, or else the earliest time among those that are not yet. (More than one key only if 42 bits of
+ * their hashes agree.) */
 struct found {
-    int64_t now_ms, next_ms; /* next_ms: the earliest time among the keys that are not due yet */
+    int64_t now_ms, next_ms;
     table_slot *due;
-    unsigned n_due;
 };
 
 static void visit_found(void *arg, uint64_t hash_prefix, table_slot *slot) {
     struct found *f = arg;
     const struct entry *e = table_entry(*slot);
-    if (entry_expired(e, f->now_ms)) {
-        f->due = slot;
-        f->n_due++;
-    } else if (entry_expiry(e) < f->next_ms) {
-        f->next_ms = entry_expiry(e);
-    }
+    if (entry_expired(e, f->now_ms)) f->due = slot;
+    else if (entry_expiry(e) < f->next_ms) f->next_ms = entry_expiry(e);
 }
 
 static void delete_expired(struct shard *s, struct db *db, table_slot *slot) {
@@ -65,16 +61,13 @@ static void delete_expired(struct shard *s, struct db *db, table_slot *slot) {
     s->stats.expired_active++;
 }
 
-/* Each of the keys that share a record's bits has a record of its own, at its time or earlier; as each is armed again for the earliest time
- * among them, this stays so. */
+/* Each of the keys that share a record's bits has a record of its own, at its time or earlier. As a record deletes one key, or is armed again
+ * for the earliest time among them, this stays so. */
 static void fire(struct shard *s, struct db *db, uint64_t record) {
-    struct found f;
-    do {
-        f = (struct found){.now_ms = s->now_ms, .next_ms = INT64_MAX};
-        table_match(&db->keys, wheel_hash(record), visit_found, &f);
-        if (f.due) delete_expired(s, db, f.due);
-    } while (f.n_due > 1);
-    if (!f.n_due && f.next_ms != INT64_MAX) arm(s, f.next_ms, record);
+    struct found f = {.now_ms = s->now_ms, .next_ms = INT64_MAX};
+    table_match(&db->keys, wheel_hash(record), visit_found, &f);
+    if (f.due) delete_expired(s, db, f.due);
+    else if (f.next_ms != INT64_MAX) arm(s, f.next_ms, record);
 }
 
 static void fire_group(struct shard *s, const uint64_t *records, size_t n) {

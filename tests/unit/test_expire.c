@@ -377,6 +377,27 @@ static void a_rebuild_that_is_refused_memory_is_tried_again(void **state) {
     assert_int_equal(s->dbs[0]->keys.count, 0);
 }
 
+/* A rebuild may take seconds: what is due meanwhile goes all the same, whether or not the walk has come to it. */
+static void keys_go_in_time_while_the_wheel_is_rebuilt(void **state) {
+    struct shard *s = *state;
+    char name[16];
+    fill_until(s, 200000, START_MS + 3600000);
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "soon:%d", i);
+        set(s, 0, name, START_MS + 100);
+    }
+    work(s, START_MS);
+    s->rebuild_at_ms = START_MS;
+    assert_true(shard_work(s, START_MS, BUDGET_NS, counting_ns));
+    assert_non_null(s->rebuild);
+    assert_int_equal(s->dbs[0]->keys.count, 200100);
+    assert_true(shard_work(s, START_MS + 120, BUDGET_NS, counting_ns));
+    assert_non_null(s->rebuild);
+    assert_int_equal(s->dbs[0]->keys.count, 200000);
+    work(s, START_MS + 120);
+    assert_in_range(s->wheel.records, 200000, 200200);
+}
+
 /* Everything at once, against an array; rebuilds are provoked, and interrupted by changes. */
 static void expires_in_a_random_life_as_the_model_does(void **state) {
     struct shard *s = *state;
@@ -454,6 +475,7 @@ int main(void) {
         TEST(a_flushed_database_leaves_no_garbage),
         TEST(a_record_lost_for_want_of_memory_is_found_again),
         TEST(a_rebuild_that_is_refused_memory_is_tried_again),
+        TEST(keys_go_in_time_while_the_wheel_is_rebuilt),
         TEST(expires_in_a_random_life_as_the_model_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
