@@ -23,7 +23,7 @@ static void config_set_command(const struct spread *x, struct hop *h, struct rep
     }
     config_set(h->argv + 2, (h->argc - 2) / 2, r);
     for (uint32_t i = 0; i < x->n; i++) x->shards[i]->prefetch = (uint8_t)config_current()->prefetch;
-    if (server.n_threads == 1) server.threads[0]->config = config_current();
+    if (x->n == 1) thread_take_config(server.threads[0]);
 }
 
 static const char *const config_help[] = {

@@ -381,7 +381,7 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_STOPPED: task_stopped(t, n->task); mi_free(n); break;
         case MESSAGE_GO:
             t->stands_still = false;
-            t->config = config_current();
+            thread_take_config(t);
             mi_free(n);
             break;
         case MESSAGE_TOKEN: task_token(t, n->task); mi_free(n); break;

@@ -393,7 +393,7 @@ void task_stopped(struct thread *t, struct task *k) {
     mi_free(shards);
     for (uint32_t s = 0; s < t->n_threads; s++) if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
     t->stands_still = false;
-    t->config = config_current();
+    thread_take_config(t);
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
     finish(t, k);
 }

@@ -15,7 +15,7 @@
 
 #define BUFFER_SIZE 16384u
 #define BUFFER_COUNT 128u
-#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping: 100 us of CPU */
+#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping. The clock is the monotonic one: reading CPU time costs a system call */
 #define KEEP_TOKENS_MAX_NS 2000000u
 
 /* ---- ticks ---- */
@@ -56,6 +56,11 @@ void conn_resume_later(struct thread *t, struct conn *c) {
     if (c->on_resume) return;
     c->on_resume = true;
     APPEND(t->resume, t->n_resume, t->resume_capacity, c);
+}
+
+void thread_take_config(struct thread *t) {
+    t->config = config_current();
+    t->next_timeout_ns = t->now_ns;
 }
 
 /* ---- waking ---- */
@@ -147,9 +152,12 @@ static bool keep(struct thread *t, bool busy) {
         t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;
         t->keep_last_ns = t->now_ns;
         if (t->keep_tokens_ns < KEEP_SLICE_NS) return true;
-        t->keep_tokens_ns -= KEEP_SLICE_NS;
     }
-    return shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, thread_cpu_ns);
+    uint64_t start_ns = now_monotonic_ns();
+    bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
+    uint64_t spent_ns = now_monotonic_ns() - start_ns;
+    t->keep_tokens_ns -= spent_ns < t->keep_tokens_ns ? spent_ns : t->keep_tokens_ns;
+    return more;
 }
 
 static uint64_t next_deadline(const struct thread *t) {

@@ -160,6 +160,8 @@ struct thread *thread_new(uint32_t id, uint32_t n);
 int thread_start(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
+/* Takes the current configuration; limits in time are looked at anew. */
+void thread_take_config(struct thread *t);
 /* The tick that commands dispatched now belong to. */
 struct tick *thread_tick(struct thread *t);
 void tick_add_memory(struct tick *k, void *p);
