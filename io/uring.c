@@ -6,7 +6,7 @@
  *
  * Receiving is one multishot operation a stream that takes buffers of the registered ring by itself. It ends (no MORE flag) when no
  * buffer is free, when the completion queue is full, when it is cancelled, or with the stream; settle() then starts what is wanted next.
- * While streams line up for buffers each of them receives once and lines up again.
+ * Streams that ended for want of a buffer line up; as buffers come back each of them receives once, before the multishot ones get any.
  * The kernel orders what we queue, and cancellations run while they are submitted: so a cancellation never meets a later receive.
  *
  * user_data is a stream's address with the operation in its low three bits, or a number above OP_OTHER.
@@ -278,7 +278,7 @@ static void uring_wait(struct proactor *p, uint64_t deadline_ns) {
     while (p->lists[LIST_UNSETTLED].first) settle(u, p->lists[LIST_UNSETTLED].first);
     arm_listeners_and_watchers(u);
 
-    /* Those that still line up although there are buffers have their turn next: those before them may have nothing to read. */
+    /* Those that still line up although there are buffers have their turn next: those before them may find nothing to read. */
     bool must_go_on = io_uring_cq_ready(&u->ring) || (p->buffers_free && p->lists[LIST_STARVED].first);
     uint64_t limit_ns = must_go_on ? 0 : backend_wait_limit(p, deadline_ns), now_ns = 0;
     if (limit_ns && limit_ns != UINT64_MAX) now_ns = now_monotonic_ns();
@@ -304,7 +304,7 @@ static void let_go(struct uring *u, struct stream *s) {
     backend_due(&u->base, s, DUE_REMOVED, 0);
 }
 
-/* A receive into the pool ended for want of a buffer, or while others want one: the stream lines up. */
+/* A receive into the pool ended for want of a buffer (the kernel wants one before it looks for bytes: there may be none). */
 static void line_up(struct uring *u, struct stream *s) {
     if (s->paused || s->direct_left || s->due) backend_unsettle(&u->base, s);
     else backend_list(&u->base, s, LIST_STARVED);
@@ -347,8 +347,10 @@ static bool direct_received(struct uring *u, struct stream *s, int res, struct e
     }
     if (res > 0) {
         size_t n = (size_t)res;
-        s->direct += n;
-        s->direct_left -= n < s->direct_left ? n : s->direct_left; /* less only if it was stopped meanwhile */
+        if (s->direct_left) { /* else it was stopped meanwhile */
+            s->direct += n;
+            s->direct_left -= n;
+        }
         backend_unsettle(&u->base, s);
         *ev = (struct event){.kind = EV_DIRECT, .stream = s, .size = n};
         return true;
@@ -416,6 +418,7 @@ static bool other_done(struct uring *u, const struct io_uring_cqe *q, struct eve
     case OTHER_IGNORED: break;
     case OTHER_ACCEPT: return accepted(u, index, q, ev);
     case OTHER_WATCH:
+        if (q->res < 0) break; /* somebody closed it: never again */
         u->base.watchers[index].armed = false;
         *ev = (struct event){.kind = EV_FD, .tag = u->base.watchers[index].tag};
         return true;
