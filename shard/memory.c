@@ -50,6 +50,7 @@
 #define REGION_PAGES 32u
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
 #define LINE 64u
+#define SPARES_KEPT 1u /* empty regions of a kind that memory_trim leaves */
 
 struct page {
     void *free;            /* blocks given back; each begins with a pointer to the next */
@@ -71,9 +72,11 @@ struct region {
 };
 _Static_assert(sizeof(struct region) <= LINE, "a region's header is one line");
 
-/* Regions of one kind: of pages, or of segments. room: those with a free page or segment. spare: an empty one. */
+/* Regions of one kind: of pages, or of segments. room: those with a free page or segment. spare: empty ones (by room_next), for the
+ * next use or for memory_trim. */
 struct regions {
     struct region *all, *room, *spare;
+    uint32_t spares;
 };
 
 struct memory {
@@ -190,11 +193,12 @@ static void room_remove(struct regions *of, struct region *r) {
     if (r->room_next) r->room_next->room_prev = r->room_prev;
 }
 
-/* A region with room: the spare one, or a new one. NULL: no memory. */
+/* A region with room: a spare one, or a new one. NULL: no memory. */
 static struct region *region_new(struct memory *m, struct regions *of) {
     struct region *r = of->spare;
     if (r) {
-        of->spare = NULL;
+        of->spare = r->room_next;
+        of->spares--;
         room_add(of, r);
         return r;
     }
@@ -212,19 +216,30 @@ static struct region *region_new(struct memory *m, struct regions *of) {
     return r;
 }
 
-/* Takes an empty region out of use: it becomes the spare one, or goes back to the system. */
-static void region_empty(struct memory *m, struct regions *of, struct region *r) {
+/* An empty region waits as a spare one: unmapping takes up to 100 us, and many may become empty at once. */
+static void region_empty(struct regions *of, struct region *r) {
     room_remove(of, r);
-    if (!of->spare) {
-        of->spare = r;
-        return;
-    }
+    r->room_next = of->spare;
+    of->spare = r;
+    of->spares++;
+}
+
+/* Gives the last spare region back to the system, unless it is the only one. */
+static void trim(struct memory *m, struct regions *of) {
+    struct region *r = of->spare;
+    if (of->spares <= SPARES_KEPT) return;
+    of->spare = r->room_next;
+    of->spares--;
     if (r->prev) r->prev->next = r->next;
     else of->all = r->next;
     if (r->next) r->next->prev = r->prev;
     m->regions--;
     unmap_region(r);
 }
+
+bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT; }
+
+void memory_trim(struct memory *m) { trim(m, m->small.spares > SPARES_KEPT ? &m->small : &m->segments); }
 
 /* ---- pages ---- */
 
@@ -285,7 +300,7 @@ static void page_free(struct memory *m, struct page *p) {
     if (!r->free_pages) room_add(&m->small, r);
     r->free_pages |= 1u << ((page_start(p) - (uintptr_t)region_start(r)) / PAGE_SIZE);
     m->pages--;
-    if (r->free_pages == UINT32_MAX) region_empty(m, &m->small, r);
+    if (r->free_pages == UINT32_MAX) region_empty(&m->small, r);
 }
 
 /* What memory_free found: the page is empty, or it was full and has enough room again. */
@@ -375,7 +390,7 @@ void memory_free_segment(struct memory *m, void *segment, size_t size) {
     *(void **)segment = r->free;
     r->free = segment;
     poison(segment, size);
-    if (!--r->used) region_empty(m, &m->segments, r);
+    if (!--r->used) region_empty(&m->segments, r);
 }
 
 /* ---- the whole ---- */

@@ -3,7 +3,7 @@
  * A struct memory belongs to its shard and passes with it: whoever holds the shard may call it, nobody else; nothing in it is
  * thread-local. Blocks up to MEMORY_SMALL_MAX bytes come from pages of one size class (classes are 8 bytes apart, so 40 bytes
  * take 40), pages from 2 MiB-aligned regions that are advised huge. The caller passes the size again when it frees, so
- * a block has no header. Larger blocks are mimalloc's. Empty pages can serve any class again, and empty regions go back.
+ * a block has no header. Larger blocks are mimalloc's. Empty pages can serve any class again, and empty regions go back in slices.
  *
  *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB; the first holds the region's own header too
  *   page:            | header: class, blocks in use, free list | block | block | ...
@@ -34,6 +34,10 @@ size_t memory_usable(size_t size);
 /* Segments of tables: blocks of one fixed size, 64-byte aligned, packed without waste into regions of their own. */
 void *memory_alloc_segment(struct memory *m, size_t size);
 void memory_free_segment(struct memory *m, void *segment, size_t size);
+
+/* Empty regions are kept until memory_trim gives them back to the system, one a call (up to 100 us), but for one of each kind. */
+bool memory_wants_trim(const struct memory *m);
+void memory_trim(struct memory *m);
 
 /* Adds to or takes from the account for bytes that were allocated elsewhere (a blob received by another thread). */
 void memory_charge(struct memory *m, ptrdiff_t bytes);
