@@ -12,6 +12,7 @@
  */
 #include "shard/table_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "shard/memory.h"
@@ -244,26 +245,27 @@ static void settle(struct segment *s) {
     }
 }
 
-/* Hands the entries of a chain that was taken off to the segments they belong to, split from a segment of this depth. Needs at most one
- * bucket more than the chain had: *spare, where those left over end up too. */
-static void divide_chain(const struct table *t, struct bucket *chain, struct segment *side[2], unsigned depth, struct bucket **spare) {
-    bool renew = !((depth + 1) & 7);
+/* Hands the entries of a chain that was taken off its segment to the segment, or to the two that it was split into at this depth. The
+ * chain's own buckets suffice: two segments have 28 more stash slots than one, so before both need chains they have taken in that many. */
+static void place_chain(struct table *t, struct bucket *chain, struct segment *side[2], unsigned depth) {
+    bool renew = side[0] != side[1] && !((depth + 1) & 7);
+    struct bucket *spare = NULL;
     while (chain) {
         struct bucket from = *chain;
-        set_chain_next(chain, *spare);
-        *spare = chain;
+        set_chain_next(chain, spare);
+        spare = chain;
         chain = chain_next(&from);
         for (uint32_t m = from.occupied; m; m &= m - 1) {
             unsigned i = (unsigned)__builtin_ctz(m);
             table_slot slot = from.slots[i];
             struct segment *s = side[slot_side(slot, depth)];
             if (renew) slot = (slot & ~SLOT_BITS) | slot_bits(t->hash(t->hash_arg, table_entry(slot)), depth + 1);
-            if (!place(s, slot, from.fingerprints[i])) chain_put(s, slot, from.fingerprints[i], spare);
+            if (place(s, slot, from.fingerprints[i])) continue;
+            bool chained = chain_put(s, slot, from.fingerprints[i], &spare);
+            assert(chained);
+            (void)chained;
         }
     }
-}
-
-static void free_spare(struct table *t, struct bucket *spare) {
     while (spare) {
         struct bucket *b = spare;
         spare = chain_next(b);
@@ -272,36 +274,21 @@ static void free_spare(struct table *t, struct bucket *spare) {
 }
 
 /* Moves chained entries back to where there is room again. */
-static void absorb_chain(struct table *t, struct segment *s) {
-    struct bucket *chain = s->stash.chain, *spare = NULL;
+static void absorb_chain(struct table *t, struct segment *s, unsigned depth) {
+    struct bucket *chain = s->stash.chain;
     s->stash.chain = NULL;
     for (unsigned k = 0; k < REGULAR; k++) s->buckets[k].occupied &= OCCUPIED;
     settle(s);
-    while (chain) {
-        struct bucket from = *chain;
-        set_chain_next(chain, spare);
-        spare = chain;
-        chain = chain_next(&from);
-        for (uint32_t m = from.occupied; m; m &= m - 1) {
-            unsigned i = (unsigned)__builtin_ctz(m);
-            if (!place(s, from.slots[i], from.fingerprints[i])) chain_put(s, from.slots[i], from.fingerprints[i], &spare);
-        }
-    }
-    free_spare(t, spare);
+    place_chain(t, chain, (struct segment *[2]){s, s}, depth);
 }
 
 /* Splits the segment at a position. 0 or -ENOMEM. Needs depth < t->depth. */
 static int split(struct table *t, uint64_t position) {
     table_word w = word_at(t, position);
     unsigned depth = word_depth(w);
-    struct segment *side[2] = {word_segment(w)};
-    struct bucket *chain = side[0]->stash.chain, *spare = NULL;
-    if (chain && !(spare = chain_bucket_new(t))) return -ENOMEM;
-    side[1] = segment_new(t);
-    if (!side[1]) {
-        if (spare) chain_bucket_free(t, spare);
-        return -ENOMEM;
-    }
+    struct segment *side[2] = {word_segment(w), segment_new(t)};
+    if (!side[1]) return -ENOMEM;
+    struct bucket *chain = side[0]->stash.chain;
     side[0]->stash.chain = NULL;
     memcpy(side[1], side[0], sizeof *side[1]);
     for (unsigned k = 0; k < BUCKETS; k++) {
@@ -315,8 +302,7 @@ static int split(struct table *t, uint64_t position) {
         if (!((depth + 1) & 7)) renew_bits(t, side[i], depth + 1);
         settle(side[i]);
     }
-    divide_chain(t, chain, side, depth, &spare);
-    free_spare(t, spare);
+    place_chain(t, chain, side, depth);
     position &= ~(span_of(depth) - 1);
     set_words(t, position, depth + 1, make_word(side[0], depth + 1));
     set_words(t, position + span_of(depth + 1), depth + 1, make_word(side[1], depth + 1));
@@ -387,7 +373,7 @@ static unsigned sweep_step(struct table *t) {
     table_word w = word_at(t, position);
     struct segment *s = word_segment(w);
     unsigned depth = word_depth(w);
-    if (s->stash.chain && segment_entries(s) < SPLIT_ENTRIES) absorb_chain(t, s);
+    if (s->stash.chain && segment_entries(s) < SPLIT_ENTRIES) absorb_chain(t, s, depth);
     if (s->stash.chain && may_split(t, depth)) {
         if (!split(t, position)) return (depth + 1) & 7 ? COST_SPLIT : COST_SPLIT_READING;
     } else if (t->sweep & SWEEP_MERGE && depth) {

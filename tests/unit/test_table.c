@@ -123,6 +123,8 @@ static uint64_t corner_7(uint32_t i) { return (mix(i + 1) & ~(0x7full << 43)) | 
 static uint64_t corner_11(uint32_t i) { return (mix(i + 1) & ~(0x7ffull << 39)) | 0x5a5ull << 39; }
 static uint64_t corner_15(uint32_t i) { return (mix(i + 1) & ~(0x7fffull << 35)) | 0x5a5aull << 35; }
 static uint64_t corner_19(uint32_t i) { return (mix(i + 1) & ~(0x7ffffull << 31)) | 0x2a5a5ull << 31; }
+/* Two hashes that differ in the first directory bit. */
+static uint64_t one_of_two(uint32_t i) { return equal(i) ^ (uint64_t)(i & 1) << 49; }
 static uint64_t uniform_and_equal(uint32_t i) { return i % 3 ? mix(i + 1) : equal(i); }
 
 /* The depth that a table allows itself, and that it chooses for its directory, grow with its count of entries. Adding this makes a small table
@@ -388,6 +390,40 @@ static void a_refused_directory_chains_and_is_made_up_for(void **state) {
     check_range(&w, 0, w.n);
     assert_true(w.table.depth > 9);
     assert_in_range(w.table.chained, 0, 10);
+    teardown(&w);
+}
+
+static void a_chain_of_both_sides_is_divided(void **state) {
+    (void)state;
+    struct world w;
+    setup(&w, 1200, one_of_two);
+    insert_range(&w, 0, 1);
+    w.refuse_above = 0;
+    insert_range(&w, 1, w.n - 1);
+    assert_int_equal(w.table.segments, 1);
+    check_range(&w, 0, w.n - 1);
+    w.refuse_above = SIZE_MAX;
+    insert_range(&w, w.n - 1, w.n);
+    assert_true(w.table.splits > 0);
+    check_range(&w, 0, w.n);
+    teardown(&w);
+}
+
+static void chained_entries_move_back_when_there_is_room(void **state) {
+    (void)state;
+    struct world w;
+    setup(&w, 5000, uniform);
+    insert_range(&w, 0, 1);
+    w.refuse_above = 0;
+    insert_range(&w, 1, w.n);
+    assert_true(w.table.segments == 1 && w.table.chained > 700);
+    remove_range(&w, 0, w.n - 300);
+    assert_true(w.table.chained > 0);
+    w.table.merge_below = UINT64_MAX;
+    w.table.sweep = 1; /* a sweep over what is chained, as after a directory grew */
+    work(&w);
+    assert_int_equal(w.table.chained, 0);
+    check_range(&w, w.n - 300, w.n);
     teardown(&w);
 }
 
@@ -736,6 +772,8 @@ int main(void) {
         cmocka_unit_test(splits_cross_the_windows_of_directory_bits),
         cmocka_unit_test(a_refused_segment_refuses_new_keys),
         cmocka_unit_test(a_refused_directory_chains_and_is_made_up_for),
+        cmocka_unit_test(a_chain_of_both_sides_is_divided),
+        cmocka_unit_test(chained_entries_move_back_when_there_is_room),
         cmocka_unit_test(inserts_go_on_while_the_directory_doubles),
         cmocka_unit_test(no_failed_allocation_changes_anything),
         cmocka_unit_test(a_table_may_be_moved_by_copying_it),
