@@ -122,7 +122,7 @@ static void stats_section(struct text *x, const struct sums *s) {
         (ull)s->thread.connections, (ull)s->thread.commands, (ull)s->thread.input_bytes, (ull)s->thread.output_bytes, (ull)s->thread.rejected);
     add(x, "expired_keys:%llu\r\nexpired_keys_active:%llu\r\nexpired_keys_lazy:%llu\r\nevicted_keys:0\r\nkeyspace_hits:%llu\r\nkeyspace_misses:%llu\r\n",
         (ull)(s->shard.expired_active + s->shard.expired_lazy), (ull)s->shard.expired_active, (ull)s->shard.expired_lazy, (ull)s->shard.hits, (ull)s->shard.misses);
-    add(x, "total_error_replies:%llu\r\nlongest_expire_slice_usec:%llu\r\n", (ull)s->thread.errors, (ull)(s->shard.longest_expire_ns / 1000));
+    add(x, "total_error_replies:%llu\r\nlongest_expire_slice_usec:%llu\r\n", (ull)s->thread.errors, (ull)(s->thread.longest_keep_ns / 1000));
     add(x, "prefetch_groups:%llu\r\nprefetched_hops:%llu\r\nprefetch_distance_avg:%.2f\r\n", (ull)s->shard.groups, (ull)s->shard.prefetched,
         s->shard.prefetched ? (double)s->shard.ahead / (double)s->shard.prefetched / 2 : 0.0);
 }
@@ -194,7 +194,7 @@ static void sum_up(struct sums *s) {
         s->shard.groups += f.shard.groups;
         s->shard.prefetched += f.shard.prefetched;
         s->shard.ahead += f.shard.ahead;
-        if (f.shard.longest_expire_ns > s->shard.longest_expire_ns) s->shard.longest_expire_ns = f.shard.longest_expire_ns;
+        if (f.thread.longest_keep_ns > s->thread.longest_keep_ns) s->thread.longest_keep_ns = f.thread.longest_keep_ns;
         s->memory.used += f.memory.used;
         s->memory.peak += f.memory.peak;
         s->memory.reserved += f.memory.reserved;

@@ -15,7 +15,7 @@
 
 #define BUFFER_SIZE 16384u
 #define BUFFER_COUNT 128u
-#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping. The clock is the monotonic one: reading CPU time costs a system call */
+#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping; inside, by the monotonic clock: reading CPU time costs a system call */
 #define KEEP_TOKENS_MAX_NS 2000000u
 
 /* ---- ticks ---- */
@@ -75,7 +75,7 @@ static void wake(struct thread *t) {
         while (t->wanted[w]) {
             uint32_t to = w * 64 + (uint32_t)__builtin_ctzll(t->wanted[w]);
             t->wanted[w] &= t->wanted[w] - 1;
-            if (!fenced) atomic_thread_fence(memory_order_seq_cst);     /* what was pushed is visible before asleep is read */
+            if (!fenced) mailbox_fence();     /* what was pushed is visible before asleep is read */
             fenced = true;
             struct thread *o = t->server->threads[to];
             if (!mailbox_must_wake(&o->asleep)) continue;
@@ -153,9 +153,10 @@ static bool keep(struct thread *t, bool busy) {
         t->keep_last_ns = t->now_ns;
         if (t->keep_tokens_ns < KEEP_SLICE_NS) return true;
     }
-    uint64_t start_ns = now_monotonic_ns();
+    uint64_t start_ns = thread_cpu_ns();
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
-    uint64_t spent_ns = now_monotonic_ns() - start_ns;
+    uint64_t spent_ns = thread_cpu_ns() - start_ns;
+    if (spent_ns > t->stats.longest_keep_ns) t->stats.longest_keep_ns = spent_ns;
     t->keep_tokens_ns -= spent_ns < t->keep_tokens_ns ? spent_ns : t->keep_tokens_ns;
     return more;
 }

@@ -89,7 +89,8 @@ struct tick {
 
 struct thread_stats {
     uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent, batches_taken, tasks, exclusives;
-    uint64_t clients, clients_max_in, errors, sends;
+    uint64_t clients, errors, sends;
+    uint64_t longest_keep_ns;       /* CPU time of the longest slice of housekeeping */
 };
 
 struct thread {
