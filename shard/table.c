@@ -49,18 +49,12 @@ static inline __attribute__((always_inline)) bool has_key(table_slot slot, const
     return likely(same_bytes(entry_key(e), key, size));
 }
 
-/* The whole search, for the few that the first comparison does not decide: 4 % have a second fingerprint that agrees; long keys; stash, chain. */
-__attribute__((noinline)) table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
+/* An entry of this home in stash or chain. */
+table_slot *find_stashed(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
     table_word w = find_word(t, hash);
     struct segment *s = word_segment(w);
-    unsigned depth = word_depth(w), home = hash_home(hash);
-    for (uint32_t m = match_home(s, hash); m; m &= m - 1) {
-        unsigned i = (unsigned)__builtin_ctz(m);
-        table_slot *slot = slot_near(s, hash, i);
-        if (tag_agrees(*slot, hash, depth, i) && entry_has_key(table_entry(*slot), key, size)) return slot;
-    }
-    if (!(s->buckets[home].occupied & ASK_STASH)) return NULL;
-    for (uint32_t m = match_stash(&s->stash, hash_fingerprint(hash), home); m; m &= m - 1) {
+    unsigned depth = word_depth(w);
+    for (uint32_t m = match_stash(&s->stash, hash_fingerprint(hash), hash_home(hash)); m; m &= m - 1) {
         unsigned i = (unsigned)__builtin_ctz(m);
         table_slot *slot = &s->buckets[REGULAR + i / SLOTS].slots[i % SLOTS];
         if (tag_agrees(*slot, hash, depth, 0) && entry_has_key(table_entry(*slot), key, size)) return slot;
@@ -74,19 +68,31 @@ __attribute__((noinline)) table_slot *find_rare(const struct table *t, uint64_t 
     return NULL;
 }
 
+/* The whole search, for what the first comparison does not decide: a second fingerprint that agrees, and long keys. */
+table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
+    table_word w = find_word(t, hash);
+    struct segment *s = word_segment(w);
+    for (uint32_t m = match_home(s, hash); m; m &= m - 1) {
+        unsigned i = (unsigned)__builtin_ctz(m);
+        table_slot *slot = slot_near(s, hash, i);
+        if (tag_agrees(*slot, hash, word_depth(w), i) && entry_has_key(table_entry(*slot), key, size)) return slot;
+    }
+    return bucket_at(s, home_offset(hash))->occupied & ASK_STASH ? find_stashed(t, hash, key, size) : NULL;
+}
+
 /* Decides by the first fingerprint that agrees. No loop, and no call but those it ends with, so that it saves few registers. */
 table_slot *table_find(const struct table *t, uint64_t hash, const char *key, uint32_t size) {
     table_word w = find_word(t, hash);
     struct segment *s = word_segment(w);
     uint32_t m = match_home(s, hash);
-    if (!m) {
-        if (likely(!(bucket_at(s, home_offset(hash))->occupied & ASK_STASH))) return NULL;
-        return find_rare(t, hash, key, size);
+    if (m) {
+        unsigned i = (unsigned)__builtin_ctz(m);
+        table_slot *slot = slot_near(s, hash, i);
+        if (likely(tag_agrees(*slot, hash, word_depth(w), i)) && likely(has_key(*slot, key, size))) return slot;
+        if (m & (m - 1) || size > UINT8_MAX) return find_rare(t, hash, key, size);
     }
-    unsigned i = (unsigned)__builtin_ctz(m);
-    table_slot *slot = slot_near(s, hash, i);
-    if (likely(tag_agrees(*slot, hash, word_depth(w), i)) && likely(has_key(*slot, key, size))) return slot;
-    return find_rare(t, hash, key, size);
+    if (unlikely(bucket_at(s, home_offset(hash))->occupied & ASK_STASH)) return find_stashed(t, hash, key, size);
+    return NULL;
 }
 
 /* ---- inserting ---- */

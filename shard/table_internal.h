@@ -145,8 +145,10 @@ static inline uint64_t known_hash(uint64_t position, unsigned depth, table_slot 
 
 /* ---- from table.c ---- */
 
-/* The end of table_find for the rare cases. Only called there, but not static: gcc would pass it parts of *t, and table_find save registers for them. */
-table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size);
+/* How table_find ends in the rarer cases. Called nowhere else, but not static: gcc would pass them parts of *t, and table_find save registers. */
+table_slot *find_stashed(const struct table *t, uint64_t hash, const char *key, uint32_t size) __attribute__((noinline));
+table_slot *find_rare(const struct table *t, uint64_t hash, const char *key, uint32_t size) __attribute__((noinline));
+
 /* Puts a slot (as in its home bucket) somewhere in the segment: home, neighbour, by displacement, stash; not the chain. False: full. */
 bool place(struct segment *s, table_slot slot, uint8_t fingerprint);
 /* The same without the stash. */
