@@ -50,6 +50,7 @@
 #define REGION_PAGES 32u
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
 #define LINE 64u
+#define PREPARE_AT 4u  /* a region is prepared when less than this part of one is left */
 #define SPARES_KEPT 1u /* empty regions of a kind that memory_trim leaves */
 
 struct page {
@@ -72,11 +73,12 @@ struct region {
 };
 _Static_assert(sizeof(struct region) <= LINE, "a region's header is one line");
 
-/* Regions of one kind: of pages, or of segments. room: those with a free page or segment. spare: empty ones (by room_next), for the
- * next use or for memory_trim. */
+/* Regions of one kind: of pages, or of segments. room: those with a free page or segment; left: how many these have together. spare: empty
+ * ones (by room_next), for the next use or for memory_trim. */
 struct regions {
     struct region *all, *room, *spare;
     uint32_t spares;
+    size_t left;
 };
 
 struct memory {
@@ -193,35 +195,49 @@ static void room_remove(struct regions *of, struct region *r) {
     if (r->room_next) r->room_next->room_prev = r->room_prev;
 }
 
-/* A region with room: a spare one, or a new one. NULL: no memory. */
-static struct region *region_new(struct memory *m, struct regions *of) {
-    struct region *r = of->spare;
-    if (r) {
-        of->spare = r->room_next;
-        of->spares--;
-        room_add(of, r);
-        return r;
-    }
+/* How many pages or segments an empty region has. */
+static size_t region_parts(const struct memory *m, const struct regions *of) {
+    return of == &m->small ? REGION_PAGES : (REGION_SIZE - LINE) / m->segment_size;
+}
+
+static void spare_add(struct regions *of, struct region *r) {
+    r->room_next = of->spare;
+    of->spare = r;
+    of->spares++;
+}
+
+/* Maps a region, as a spare one. False: no memory. */
+static bool region_map(struct memory *m, struct regions *of) {
     char *start = map_region(m->huge); /* mapped memory is zero */
-    if (!start) return NULL;
+    if (!start) return false;
     bool pages = of == &m->small;
-    r = pages ? (struct region *)((char *)header_of((uintptr_t)start) + LINE) : (struct region *)start;
+    struct region *r = (struct region *)(pages ? (char *)header_of((uintptr_t)start) + LINE : start);
     if (pages) r->free_pages = UINT32_MAX;
     else r->bump = (uintptr_t)start + LINE;
     r->next = of->all;
     if (of->all) of->all->prev = r;
     of->all = r;
-    room_add(of, r);
     m->regions++;
+    spare_add(of, r);
+    return true;
+}
+
+/* A region with room: a spare one, or a new one. NULL: no memory. */
+static struct region *region_new(struct memory *m, struct regions *of) {
+    if (!of->spare && !region_map(m, of)) return NULL;
+    struct region *r = of->spare;
+    of->spare = r->room_next;
+    of->spares--;
+    of->left += region_parts(m, of);
+    room_add(of, r);
     return r;
 }
 
 /* An empty region waits as a spare one: unmapping takes up to 100 us, and many may become empty at once. */
-static void region_empty(struct regions *of, struct region *r) {
+static void region_empty(struct memory *m, struct regions *of, struct region *r) {
     room_remove(of, r);
-    r->room_next = of->spare;
-    of->spare = r;
-    of->spares++;
+    of->left -= region_parts(m, of);
+    spare_add(of, r);
 }
 
 /* Gives the last spare region back to the system, unless it is the only one. */
@@ -240,6 +256,18 @@ static void trim(struct memory *m, struct regions *of) {
 bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT; }
 
 void memory_trim(struct memory *m) { trim(m, m->small.spares > SPARES_KEPT ? &m->small : &m->segments); }
+
+/* Kinds that nobody uses have no regions, and need none. Without huge pages a region comes in small pages, as it is used. */
+static bool wants_region(const struct memory *m, const struct regions *of) {
+    return m->huge && of->all && !of->spare && of->left < region_parts(m, of) / PREPARE_AT;
+}
+
+bool memory_wants_region(const struct memory *m) { return wants_region(m, &m->small) || wants_region(m, &m->segments); }
+
+void memory_prepare_region(struct memory *m) {
+    struct regions *of = wants_region(m, &m->small) ? &m->small : &m->segments;
+    if (wants_region(m, of)) region_map(m, of); /* writing its header makes the system give the huge page */
+}
 
 /* ---- pages ---- */
 
@@ -292,6 +320,7 @@ static struct page *page_new(struct memory *m, size_t size) {
     poison((void *)p->bump, p->limit - p->bump);
     poison((void *)second_run(p), page_start(p) + PAGE_SIZE - second_run(p));
     m->pages++;
+    m->small.left--;
     return p;
 }
 
@@ -300,7 +329,8 @@ static void page_free(struct memory *m, struct page *p) {
     if (!r->free_pages) room_add(&m->small, r);
     r->free_pages |= 1u << ((page_start(p) - (uintptr_t)region_start(r)) / PAGE_SIZE);
     m->pages--;
-    if (r->free_pages == UINT32_MAX) region_empty(&m->small, r);
+    m->small.left++;
+    if (r->free_pages == UINT32_MAX) region_empty(m, &m->small, r);
 }
 
 /* What memory_free found: the page is empty, or it was full and has enough room again. */
@@ -377,6 +407,7 @@ void *memory_alloc_segment(struct memory *m, size_t size) {
         r->bump += size;
     }
     r->used++;
+    m->segments.left--;
     if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) room_remove(&m->segments, r);
     m->used += size;
     return segment;
@@ -390,7 +421,8 @@ void memory_free_segment(struct memory *m, void *segment, size_t size) {
     *(void **)segment = r->free;
     r->free = segment;
     poison(segment, size);
-    if (!--r->used) region_empty(&m->segments, r);
+    m->segments.left++;
+    if (!--r->used) region_empty(m, &m->segments, r);
 }
 
 /* ---- the whole ---- */

@@ -204,6 +204,25 @@ static void segments_are_packed_aligned_and_reused(void **state) {
     memory_drop(m);
 }
 
+static void a_prepared_region_is_used_next(void **state) {
+    (void)state;
+    struct memory *m = memory_new(true);
+    assert_false(memory_wants_region(m)); /* nothing is in use yet */
+    memory_alloc(m, 56);
+    memory_alloc_segment(m, SEGMENT);
+    size_t prepared = 0;
+    for (int i = 0; i < 400000; i++) {
+        size_t regions = stats_of(m).regions;
+        memory_alloc(m, 56);
+        if (i % 200 == 0) memory_alloc_segment(m, SEGMENT);
+        assert_int_equal(stats_of(m).regions, regions); /* all that it took was there before */
+        for (; memory_wants_region(m); prepared++) memory_prepare_region(m);
+        assert_false(memory_wants_trim(m)); /* which would undo it */
+    }
+    assert_in_range(prepared, 13, 16);
+    memory_drop(m);
+}
+
 static void the_nth_allocation_fails_once(void **state) {
     (void)state;
     struct memory *m = memory_new(false);
@@ -259,6 +278,7 @@ int main(void) {
         cmocka_unit_test(random_replacement_does_not_grow),
         cmocka_unit_test(charges_count_as_large),
         cmocka_unit_test(segments_are_packed_aligned_and_reused),
+        cmocka_unit_test(a_prepared_region_is_used_next),
         cmocka_unit_test(the_nth_allocation_fails_once),
 #ifdef POISONS
         cmocka_unit_test(freed_blocks_are_poisoned),
