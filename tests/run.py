@@ -85,6 +85,15 @@ def build_fuzz():
     return build('build-fuzz', '-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true', cc='clang')
 
 
+def server_of(directory):
+    """A copy of the server of a build: whoever builds meanwhile does not change what is being tested."""
+    copy = os.path.join(ROOT, directory, 'darter-under-test')
+    temporary = '%s.%d' % (copy, os.getpid())
+    shutil.copy2(os.path.join(ROOT, directory, 'darter'), temporary)
+    os.rename(temporary, copy)
+    return copy
+
+
 SUPPRESSIONS = os.path.join(ROOT, 'tests', 'sanitize')
 ADDRESS_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:detect_stack_use_after_return=1:allocator_may_return_null=1:exitcode=99',
@@ -210,10 +219,10 @@ def unit():
 
 def integration():
     if build_plain():
-        run_integration('integration')
+        run_integration('integration', {'DARTER': server_of('build')})
 
 
-def run_integration(name, env=None, prefix=()):
+def run_integration(name, env, prefix=()):
     # Tests that measure time or fill the machine run by themselves.
     pytest_suite(name, ['tests/integration'], env, workers=min(CPUS, 4), select='not alone', prefix=prefix)
     pytest_suite(name + ', alone', ['tests/integration'], env, select='alone', prefix=prefix)
@@ -221,18 +230,20 @@ def run_integration(name, env=None, prefix=()):
 
 def oracle():
     if build_plain():
-        pytest_suite('oracle', ['tests/oracle'], env={'DARTER_ORACLE_COMMANDS': '1000000'} if SOAK and 'DARTER_ORACLE_COMMANDS' not in os.environ else None,
-                     timeout=20000 if SOAK else 1800)
+        env = {'DARTER': server_of('build')}
+        if SOAK and 'DARTER_ORACLE_COMMANDS' not in os.environ:
+            env['DARTER_ORACLE_COMMANDS'] = '1000000'
+        pytest_suite('oracle', ['tests/oracle'], env, timeout=20000 if SOAK else 1800)
 
 
 def sanitize():
     if build_asan():
-        env = dict(ADDRESS_ENV, DARTER=os.path.join(ROOT, 'build-asan', 'darter'))
+        env = dict(ADDRESS_ENV, DARTER=server_of('build-asan'))
         meson_suite('unit, address', 'build-asan', env, STILL, slow=5)
         run_integration('integration, address', narrowed(env, '2'), STILL)
         pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), prefix=STILL)
     if build_tsan():
-        env = dict(THREAD_ENV, DARTER=os.path.join(ROOT, 'build-tsan', 'darter'))
+        env = dict(THREAD_ENV, DARTER=server_of('build-tsan'))
         meson_suite('unit, thread', 'build-tsan', env, STILL, slow=10)
         run_integration('integration, thread', narrowed(env, '2,4'), STILL)
 
@@ -270,7 +281,7 @@ def fuzz():
         for target, status, output, seconds in pool.map(one, targets):
             record(target, int(not status), int(bool(status)), seconds, output)
     # Last, since a whole server uses more than one CPU.
-    env = dict(ADDRESS_ENV, DARTER=os.path.join(ROOT, 'build-fuzz', 'darter'), DARTER_FUZZ_SECONDS=str(FUZZ_SECONDS))
+    env = dict(ADDRESS_ENV, DARTER=server_of('build-fuzz'), DARTER_FUZZ_SECONDS=str(FUZZ_SECONDS))
     pytest_suite('fuzz, whole server', ['tests/fuzz'], env, timeout=FUZZ_SECONDS * 4 + 300, prefix=STILL)
 
 

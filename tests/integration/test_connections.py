@@ -107,6 +107,8 @@ def test_clients_that_are_killed(server):
 
 def test_maxclients(start):
     server = start(options=[('maxclients', 10)])
+    wait_for_clients(server, 1)
+    time.sleep(.1)      # for the one that asked
     clients = [server.client() for _ in range(10)]
     assert all(c.command('PING') == b'PONG' for c in clients)
     for _ in range(3):
