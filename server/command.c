@@ -7,14 +7,13 @@
 
 #define LOOKUP_SIZE 1024u           /* a power of two, well above twice the rows */
 #define NAME_MAX_SIZE 32u
-#define ROWS_MAX 1024u             /* with subcommands */
 
 static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows;        /* all top-level rows, copied, with what is filled in at start */
 static size_t n_rows;
-static const struct command *by_number[ROWS_MAX];
+static const struct command *by_number[COMMAND_ROWS_MAX];
 static uint16_t lookup[LOOKUP_SIZE];        /* row + 1; 0: empty */
 /* The first and the last 8 bytes of the name, lower case, and its size: they decide, for letters only and up to 16 of them. */
 static struct name { uint64_t head, tail; uint32_t size; bool sure; } names[LOOKUP_SIZE];
@@ -71,7 +70,7 @@ size_t command_count(void) { return n_rows; }
 const struct command *command_at(size_t i) { return &rows[i]; }
 
 static void fill_in(struct command *row, uint16_t *number) {
-    if (*number == ROWS_MAX) abort();
+    if (*number == COMMAND_ROWS_MAX) abort();
     row->number = (*number)++;
     by_number[row->number] = row;
     if (row->n_key_specs && row->keys[0].begin == KEY_BEGIN_INDEX && row->keys[0].find == KEY_FIND_RANGE) {
@@ -84,7 +83,7 @@ static void fill_in(struct command *row, uint16_t *number) {
 }
 
 void commands_init(void) {
-    uint16_t number = 0;
+    uint16_t number = 1;
     for (size_t f = 0; f < N_FAMILIES; f++) for (const struct command *row = families[f]; row->name; row++) n_rows++;
     rows = calloc(n_rows, sizeof *rows);
     if (!rows) abort();

@@ -15,6 +15,8 @@
 
 struct conn;
 
+#define COMMAND_ROWS_MAX 512u       /* rows with subcommands; number 0 is none */
+
 /* How a command runs. */
 enum plan {
     PLAN_CONNECTION,    /* at dispatch, on the connection's thread: on_connection */
@@ -37,6 +39,7 @@ enum command_flags {
     CMD_SKIP_MONITOR = 1 << 16, CMD_SKIP_SLOWLOG = 1 << 17, CMD_ASKING = 1 << 18, CMD_NO_ASYNC_LOADING = 1 << 19, CMD_PROTECTED = 1 << 20,
     CMD_VALUE_HINT = 1 << 21,   /* not shown: stage 3 of the prefetch is worth it */
     CMD_SLICED = 1 << 22,       /* not shown: on_shard may say HOP_AGAIN */
+    CMD_CHEAP = 1 << 23,        /* not shown: as good as FAST where time is taken */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */

@@ -38,7 +38,8 @@ struct config {
     int32_t enable_debug_command;       /* 0 no, 1 yes, 2 local */
     int32_t huge_pages;         /* 0 auto, 1 yes, 2 no */
     int32_t loglevel;           /* enum log_level */
-    int64_t hz, housekeeping_percent;
+    int64_t hz, housekeeping_percent, slowlog_slower_us, slowlog_max_len;
+    bool latency_tracking;
     char dir[CONFIG_TEXT_MAX], logfile[CONFIG_TEXT_MAX], pidfile[CONFIG_TEXT_MAX], dbfilename[CONFIG_TEXT_MAX];
     char save[CONFIG_TEXT_MAX];
     bool daemonize, appendonly, rdbcompression, rdbchecksum, activerehashing;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "io/socket.h"
 #include "server/log.h"
 #include "server/parse.h"
 #include "shard/blob.h"
@@ -68,6 +67,10 @@ void conn_free(struct thread *t, struct conn *c) {
     mi_free(c->lib_name);
     mi_free(c->lib_version);
     mi_free(c);
+}
+
+void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]) {
+    if (socket_peer_text(c->stream.fd, out) < 0) *out = 0;
 }
 
 void conn_close(struct conn *c, bool after_reply) {
@@ -141,6 +144,7 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
     tick_add_memory(thread_tick(t), copy);
     struct hop *h = outbox_add(t, t->id, c, &saved, 1, c->first != NULL);
     h->run = run_saved;
+    h->row = 0;
     h->flags = HOP_NO_KEY;
     h->n_keys = 0;
     h->hash = 0;

@@ -16,6 +16,7 @@
 #ifndef SERVER_CONN_H
 #define SERVER_CONN_H
 
+#include "io/socket.h"
 #include "server/thread.h"
 
 enum conn_state { CONN_RUNNING, CONN_WAITING, CONN_BUSY, CONN_CLOSING, CONN_REMOVED };
@@ -70,6 +71,9 @@ void conn_removed(struct thread *t, struct conn *c);
 /* Frees a connection that the proactor no longer names (or after its end). */
 void conn_free(struct thread *t, struct conn *c);
 
+/* "1.2.3.4:5", "[::1]:5" or "path:0". */
+#define CONN_ADDRESS_MAX SOCKET_TEXT_SIZE
+void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]);
 /* Goes on with input that waits (after a task, or the next tick). */
 void conn_resume(struct thread *t, struct conn *c);
 void conn_resume_later(struct thread *t, struct conn *c);

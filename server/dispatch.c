@@ -5,6 +5,7 @@
 #include <mimalloc.h>
 #include <stdio.h>
 
+#include "io/clock.h"
 #include "server/conn.h"
 #include "server/route.h"
 #include "server/scan.h"
@@ -16,6 +17,12 @@ static void reply_now(struct thread *t, struct conn *c, const char *text) {
     reply_error(r, text);
     conn_reply_end(t, c, r);
     t->stats.errors++;
+    measure_error(&t->measure, text, strlen(text));
+}
+
+static void reject(struct thread *t, struct conn *c, const struct command *row, const char *text) {
+    t->measure.commands[row->number].rejected++;
+    reply_now(t, c, text);
 }
 
 static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
@@ -43,7 +50,7 @@ static void unknown_subcommand(struct thread *t, struct conn *c, const struct co
 static void wrong_arity(struct thread *t, struct conn *c, const struct command *row) {
     char text[128];
     snprintf(text, sizeof text, "ERR wrong number of arguments for '%s%s%s' command", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
-    reply_now(t, c, text);
+    reject(t, c, row, text);
 }
 
 /* CMD HELP, from the container's lines. */
@@ -70,6 +77,7 @@ static inline uint8_t hop_flags(const struct conn *c, const struct command *row)
     uint8_t flags = 0;
     if (row->flags & CMD_WRITE) flags |= HOP_WRITE;
     if (row->flags & CMD_VALUE_HINT) flags |= HOP_VALUE;
+    if (!(row->flags & (CMD_FAST | CMD_CHEAP))) flags |= HOP_TIMED;
     if (__builtin_expect(c->no_touch, 0)) flags |= HOP_NO_TOUCH;
     if (__builtin_expect(c->reply_off | c->reply_skip, 0)) flags |= HOP_NO_REPLY;
     return flags;
@@ -141,6 +149,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     h->hash = hashes[0];
     h->n_keys = n_keys;
     h->hashes = memory ? hashes : NULL;
+    if (n_keys > 1) h->flags |= HOP_TIMED;
     if (row->plan == PLAN_SPREAD) h->run = run_spread;
     return true;
 }
@@ -181,19 +190,33 @@ static bool cursor(struct thread *t, struct conn *c, const struct command *row, 
 
 static void on_connection(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct reply *r = conn_reply_begin(t, c);
+    struct command_stats *s = &t->measure.commands[row->number];
+    size_t size = r->size;
+    uint64_t start = t->measure.weight ? cycles_now() : 0;
     row->on_connection(c, argv, argc, r);
+    s->calls++;
+    if (start) {
+        uint64_t cycles = cycles_now() - start;
+        measure_time(&t->measure, row->number, cycles, t->measure.weight);
+        if (cycles >= t->measure.slow_cycles) log_slow(t, c, argv, argc, cycles);
+    }
+    if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) {
+        s->failed++;
+        t->stats.errors++;
+        measure_error(&t->measure, r->p + size + 1, r->size - size - 1);
+    }
     conn_reply_end(t, c, r);
 }
 
 static bool allowed(struct thread *t, struct conn *c, const struct command *row) {
     if (__builtin_expect(!c->authenticated && !(row->flags & CMD_NO_AUTH), 0)) {
-        reply_now(t, c, "NOAUTH Authentication required.");
+        reject(t, c, row, "NOAUTH Authentication required.");
         return false;
     }
     if (__builtin_expect((row->flags & CMD_PROTECTED) != 0, 0)) {
         int debug = t->config->enable_debug_command;
         if (debug == 0 || (debug == 2 && !c->local)) {
-            reply_now(t, c, "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, "
+            reject(t, c, row, "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, "
                 "otherwise you need to set this option in the configuration file, and then restart the server.");
             return false;
         }

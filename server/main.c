@@ -123,6 +123,7 @@ int main(int argc, char **argv) {
     if (exit_now) return 0;
     const struct config *c = config_current();
     commands_init();
+    measure_start();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     sigset_t ends;

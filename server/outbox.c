@@ -33,7 +33,8 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
     b->next = NULL;
     b->tick = NULL;
     b->task = NULL;
-    b->sliced = false;
+    b->slow = false;
+    b->cycles = 0;
     b->now_ms = t->now_ms;
     return b;
 }
@@ -77,6 +78,7 @@ static void move_blobs(struct tick *k, struct arg *from, struct arg *to, uint32_
     for (uint32_t i = 0; i < argc; i++) {
         if (!(from[i].flags & ARG_BLOB)) continue;
         from[i].flags &= ~(uint32_t)ARG_BLOB;
+        to[i].flags |= ARG_WAS_BLOB;
         tick_add_blob(k, &to[i]);
     }
 }
@@ -125,6 +127,10 @@ void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
 
 /* ---- running ---- */
 
+void log_slow(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t cycles) {
+    slow_add(&t->measure, (uint32_t)t->config->slowlog_max_len, c, argv, argc, (uint64_t)((double)cycles * measure_ns_per_cycle() / 1000));
+}
+
 /* A command of the connection has its reply in out. What waits for all of them goes on in the next tick. */
 static inline void one_less(struct thread *t, struct conn *c) {
     if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
@@ -141,16 +147,38 @@ static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n
     }
 }
 
-static inline void run_into(struct shard *s, struct hop *h, struct reply *r) {
-    r->resp = h->resp;
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) {
-        size_t size = r->size;
-        uint32_t n_refs = r->n_refs;
-        h->run(s, h, r);
-        drop_since(s, r, size, n_refs);
+/* Runs a hop and takes its time. */
+static __attribute__((noinline)) void run_timed(struct thread *t, struct hop *h, struct batch *b, struct reply *r) {
+    uint64_t start = cycles_now();
+    h->run(t->shard, h, r);
+    uint64_t cycles = cycles_now() - start;
+    measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
+    if (cycles < t->measure.slow_cycles) return;
+    if (b->message.from == t->id) {
+        log_slow(t, h->origin, h->argv, h->argc, cycles);
         return;
     }
-    h->run(s, h, r);
+    h->flags |= HOP_SLOW;
+    h->state = cycles;
+    b->slow = true;
+}
+
+static __attribute__((cold)) void count_failure(struct thread *t, const struct hop *h, const struct reply *r, size_t at) {
+    if (!h->row) return;
+    t->measure.commands[h->row].failed++;
+    t->stats.errors++;
+    measure_error(&t->measure, r->p + at + 1, r->size - at - 1);
+}
+
+static inline void run_into(struct thread *t, struct hop *h, struct batch *b, struct reply *r) {
+    size_t size = r->size;
+    uint32_t n_refs = r->n_refs;
+    r->resp = h->resp;
+    t->measure.commands[h->row].calls++;
+    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(t, h, b, r);
+    else h->run(t->shard, h, r);
+    if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) drop_since(t->shard, r, size, n_refs);
 }
 
 /* A hop of this thread: its reply goes straight to its connection unless an earlier one is still out. */
@@ -162,18 +190,18 @@ static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop
     uint32_t i = (uint32_t)(h - b->hops);
     if (__builtin_expect(!b->own[i].conn, 1)) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(t->shard, h, &c->out);
+        run_into(t, h, b, &c->out);
         one_less(t, c);
         conn_mark(t, c);
     } else if (c->first == &b->own[i]) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(t->shard, h, &c->out);
+        run_into(t, h, b, &c->out);
         struct own *next = c->first = b->own[i].next;
         if (!next) c->last = NULL;
         one_less(t, c);
         if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
         else conn_mark(t, c);
-    } else run_into(t->shard, h, &b->replies);
+    } else run_into(t, h, b, &b->replies);
     b->ends[i] = b->replies.size;
     b->done = i + 1;
 }
@@ -181,24 +209,24 @@ static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop
 static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct hop *h) {
     struct own_run *x = ctx;
     struct batch *b = x->b;
-    run_into(x->t->shard, h, &b->replies);
+    run_into(x->t, h, b, &b->replies);
     b->ends[h - b->hops] = b->replies.size;
 }
 
-/* Runs a piece that may say AGAIN. True: it is done. */
-static bool run_slice(struct thread *t, struct batch *b) {
+/* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
+static bool run_piece(struct thread *t, struct batch *b) {
     struct hop *h = &b->hops[0];
+    uint64_t start = cycles_now();
     t->shard->now_ms = b->now_ms;
     b->replies.resp = h->resp;
-    if (h->run(t->shard, h, &b->replies) == HOP_AGAIN) {
-        b->next = NULL;
-        if (t->slices_last) t->slices_last->next = b;
-        else t->slices = b;
-        t->slices_last = b;
-        return false;
-    }
-    b->ends[0] = b->replies.size;
-    return true;
+    enum hop_result result = h->run(t->shard, h, &b->replies);
+    b->cycles += cycles_now() - start;
+    if (result == HOP_DONE) return true;
+    b->next = NULL;
+    if (t->slices_last) t->slices_last->next = b;
+    else t->slices = b;
+    t->slices_last = b;
+    return false;
 }
 
 static void send_back(struct thread *t, struct batch *b) {
@@ -216,7 +244,7 @@ static void run_own(struct thread *t) {
         next = b->next;
         b->next = NULL;
         if (b->task) {
-            if (b->sliced ? run_slice(t, b) : (t->shard->now_ms = b->now_ms, exec_foreign(&(struct own_run){t, b}, &b->hops[0]), true)) task_piece_done(t, b->task, b);
+            if (run_piece(t, b)) task_piece_done(t, b->task, b);
             continue;
         }
         struct own_run x = {t, b};
@@ -231,8 +259,8 @@ static void run_own(struct thread *t) {
 static void run_foreign(struct thread *t, struct batch *b) {
     t->stats.batches_taken++;
     t->stats.hops_taken += b->n;
-    if (b->sliced) {
-        if (run_slice(t, b)) send_back(t, b);
+    if (b->task) {
+        if (run_piece(t, b)) send_back(t, b);
         return;
     }
     struct own_run x = {t, b};
@@ -271,7 +299,7 @@ bool outbox_run_slices(struct thread *t) {
     t->slices = b->next;
     if (!t->slices) t->slices_last = NULL;
     b->next = NULL;
-    if (run_slice(t, b)) {
+    if (run_piece(t, b)) {
         if (b->message.from == t->id) task_piece_done(t, b->task, b);
         else send_back(t, b);
     }
@@ -334,6 +362,11 @@ void outbox_emit(struct thread *t, struct conn *c) {
     conn_mark(t, c);
 }
 
+static void log_slow_hops(struct thread *t, struct batch *b) {
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->hops[i].flags & HOP_SLOW) log_slow(t, b->own[i].conn, b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
+}
+
 static void came_back(struct thread *t, struct batch *b) {
     if (b->task) {
         task_piece_done(t, b->task, b);
@@ -341,6 +374,7 @@ static void came_back(struct thread *t, struct batch *b) {
     }
     b->done = b->n;
     b->tick->open--;
+    if (__builtin_expect(b->slow, 0)) log_slow_hops(t, b);
     for (uint32_t i = 0; i < b->n; i++) if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
 }
 

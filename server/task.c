@@ -13,6 +13,7 @@
 #include <mimalloc.h>
 #include <stdlib.h>
 
+#include "io/clock.h"
 #include "server/conn.h"
 #include "server/route.h"
 #include "server/thread.h"
@@ -36,6 +37,8 @@ struct task {
     uint16_t *piece_shard;          /* of each key of this wave */
     struct batch **pieces;          /* by shard, of this wave; NULL: none */
     int64_t sum;
+    uint64_t cycles;                /* the time of all pieces */
+    size_t reply_at;                /* where its reply begins in the output */
     struct reply error;             /* the first error; size 0: none */
     struct hop hop;                 /* EXCLUSIVE */
 };
@@ -67,6 +70,7 @@ static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
     char *to = (char *)(copy + argc);
     for (uint32_t i = 0; i < argc; i++) {
         copy[i] = argv[i];
+        if (copy[i].flags & ARG_BLOB) copy[i].flags |= ARG_WAS_BLOB;
         argv[i].flags &= ~(uint32_t)ARG_BLOB;       /* a blob is the copy's from here on */
         if (!bytes || copy[i].flags & ARG_BLOB) continue;
         memcpy(to, argv[i].p, argv[i].size);
@@ -92,6 +96,7 @@ static struct task *task_new(struct thread *t, struct conn *c, const struct comm
         k->tick = thread_tick(t);
         k->tick->open++;
     }
+    k->reply_at = c->out.size;
     c->task = k;
     c->state = CONN_BUSY;
     t->stats.tasks++;
@@ -112,8 +117,21 @@ static void drop_wave(struct task *k) {
     k->piece_shard = NULL;
 }
 
+static void measure_task(struct thread *t, struct task *k) {
+    struct command_stats *s = &t->measure.commands[k->row->number];
+    const struct reply *r = &k->conn->out;
+    s->calls++;
+    measure_time(&t->measure, k->row->number, k->cycles, 1);
+    if (k->cycles >= t->measure.slow_cycles) log_slow(t, k->conn, k->argv, k->argc, k->cycles);
+    if (k->no_reply || r->size <= k->reply_at || r->p[k->reply_at] != '-') return;
+    s->failed++;
+    t->stats.errors++;
+    measure_error(&t->measure, r->p + k->reply_at + 1, r->size - k->reply_at - 1);
+}
+
 static void finish(struct thread *t, struct task *k) {
     struct conn *c = k->conn;
+    measure_task(t, k);
     drop_wave(k);
     discard_blobs(k->argv, k->argc);
     mi_free(k->argv);
@@ -143,7 +161,6 @@ static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct 
     *h = (struct hop){.hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
         .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
         .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number};
-    b->sliced = k->row->flags & CMD_SLICED;
     k->pieces[shard] = b;
     k->outstanding++;
     outbox_send_piece(t, b);
@@ -259,6 +276,7 @@ static void wave_done(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct batch *b = k->pieces[s];
         if (!b) continue;
+        k->cycles += b->cycles;
         if (k->kind == TASK_FANOUT) discard_blobs(b->hops[0].argv, b->hops[0].argc);
         batch_recycle(t, b);
         k->pieces[s] = NULL;
@@ -389,7 +407,9 @@ void task_stopped(struct thread *t, struct task *k) {
     k->hop = (struct hop){.hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
         .flags = HOP_WRITE, .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
     struct spread x = {shards, t->n_threads};
+    uint64_t start = cycles_now();
     k->row->on_spread(&x, &k->hop, output(t, k));
+    k->cycles = cycles_now() - start;
     mi_free(shards);
     for (uint32_t s = 0; s < t->n_threads; s++) if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
     t->stands_still = false;

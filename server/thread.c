@@ -59,8 +59,9 @@ void conn_resume_later(struct thread *t, struct conn *c) {
 }
 
 void thread_take_config(struct thread *t) {
-    t->config = config_current();
+    const struct config *c = t->config = config_current();
     t->next_timeout_ns = t->now_ns;
+    t->measure.slow_cycles = c->slowlog_slower_us < 0 ? UINT64_MAX : (uint64_t)((double)c->slowlog_slower_us * 1000 / measure_ns_per_cycle());
 }
 
 /* ---- waking ---- */
@@ -197,6 +198,8 @@ static void *thread_run(void *arg) {
         wait_for_work(t, more);
         uint64_t commands = t->stats.commands;
         t->stats.ticks++;
+        measure_tick(&t->measure, commands - t->commands_before);
+        t->commands_before = commands;
         take_events(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
@@ -279,6 +282,8 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
     if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted) return NULL;
     t->shard->prefetch = (uint8_t)config->prefetch;
+    if (!measure_init(&t->measure, COMMAND_ROWS_MAX)) return NULL;
+    thread_take_config(t);
     return t;
 }
 
@@ -310,6 +315,7 @@ void thread_drop(struct thread *t) {
     while (t->n_spare) reply_drop(&t->spare[--t->n_spare]);
     for (uint32_t i = 0; i < t->n_threads; i++) mi_free(t->releases[i]);
     reply_drop(&t->scratch);
+    measure_drop(&t->measure);
     shard_drop(t->shard);
     mi_free(t->spare);
     mi_free(t->argv);

@@ -23,6 +23,7 @@
 #include "io/proactor.h"
 #include "server/command.h"
 #include "server/config.h"
+#include "server/measure.h"
 #include "shard/shard.h"
 
 #define BATCH_HOPS 256u             /* hops of a batch: what stays in a core's L2 with its arguments */
@@ -62,7 +63,8 @@ struct batch {
     struct tick *tick;
     struct task *task;              /* of pieces: the task that waits */
     uint32_t done, n_args;          /* hops that have their reply */
-    bool sliced;                    /* one hop, which may say HOP_AGAIN */
+    bool slow;                      /* a hop of it was (HOP_SLOW) */
+    uint64_t cycles;                /* of a piece: the time it took */
     _Alignas(64) struct hop hops[BATCH_HOPS];
     struct arg args[BATCH_ARGS];
     size_t ends[BATCH_HOPS];        /* where in replies each reply ends */
@@ -132,6 +134,8 @@ struct thread {
     uint32_t round_robin;
     uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
     struct thread_stats stats;
+    struct measure measure;
+    uint64_t commands_before;       /* stats.commands at the start of the tick before */
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
     uint32_t token_first, token_n, token_capacity;
@@ -185,6 +189,8 @@ bool outbox_run_slices(struct thread *t);
 void outbox_retire(struct thread *t);
 void outbox_release_blob(struct thread *t, struct blob *b);
 void outbox_publish_releases(struct thread *t);
+/* Puts a command into the slow log. */
+void log_slow(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t cycles);
 /* Moves what is finished at the head of a connection's order to its output. */
 void outbox_emit(struct thread *t, struct conn *c);
 void batch_recycle(struct thread *t, struct batch *b);

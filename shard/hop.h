@@ -26,7 +26,7 @@ struct hop;
 
 /* One argument of a command. flags: ARG_BLOB: p is the bytes of a struct blob that the shard may take over (it then clears the flag). */
 struct arg { const char *p; uint32_t size, flags; };
-enum { ARG_BLOB = 1 };
+enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 };     /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
 
 /* DONE, or AGAIN: a slice was done (about 100 us at most), run it again later; its state is in h->state. Only rows with CMD_SLICED may say AGAIN. */
 enum hop_result { HOP_DONE, HOP_AGAIN };
@@ -41,6 +41,8 @@ enum {
     HOP_NO_TOUCH = 8,       /* CLIENT NO-TOUCH: leaves the access clock alone */
     HOP_PIECE = 16,         /* part of a command over several keys or shards */
     HOP_VALUE = 32,         /* stage 3 is worth it */
+    HOP_TIMED = 64,         /* may be slow: its time is always taken */
+    HOP_SLOW = 128,         /* was slow: state is its time, in the runner's unit */
 };
 
 struct hop {

@@ -1,0 +1,80 @@
+/* What commands cost: calls, time, failures, a histogram a command; the slow ones; errors by their first word.
+ *
+ * Each thread writes its own figures for what it runs (own hops, hops of others, commands that need no shard); they are summed when shown.
+ * Reading the CPU's counter twice a command would cost a tenth of a GET in a deep pipeline, so:
+ *
+ *   ticks of few commands: every command is timed;
+ *   busy ticks: commands that may be slow (HOP_TIMED) are timed always; the others in one tick of MEASURE_EVERY, and count so often.
+ *
+ * So calls are exact, times and histograms of cheap commands are a sample, and nothing slow escapes the slow log.
+ */
+#ifndef SERVER_MEASURE_H
+#define SERVER_MEASURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hop;
+struct arg;
+struct reply;
+struct conn;
+struct thread;
+
+#define MEASURE_FEW 16u             /* commands of a tick up to which each is timed */
+#define MEASURE_EVERY 16u
+#define MEASURE_ERRORS_MAX 128u     /* different first words of errors that are counted apart */
+#define SLOW_ARGS 32u
+#define SLOW_ARG_BYTES 128u
+
+/* Counts by size of a number: 16 steps a power of two, so at most 6.25 % wide. Units are the user's. */
+#define HISTOGRAM_BUCKETS (40u * 16u)
+struct histogram { uint32_t counts[HISTOGRAM_BUCKETS]; uint64_t n; };
+void histogram_add(struct histogram *h, uint64_t v, uint32_t times);
+void histogram_merge(struct histogram *to, const struct histogram *from);
+/* The upper end of the bucket in which the nth of all (0 < part <= 1) lies. */
+uint64_t histogram_percentile(const struct histogram *h, double part);
+uint64_t histogram_upper(uint32_t bucket);
+
+struct command_stats {
+    uint64_t calls, cycles, timed, rejected, failed;    /* cycles: of the timed ones, counted for those they stand for */
+    struct histogram *histogram;    /* of cycles; NULL until the first */
+};
+
+struct error_stats { char word[32]; uint64_t count; };
+
+/* One slow command. Kept by the thread of its connection, newest first in a ring. */
+struct slow { uint64_t id; int64_t at_s; uint64_t us; uint32_t argc; char *args[SLOW_ARGS]; uint32_t sizes[SLOW_ARGS]; char *peer, *name; };
+
+struct measure {
+    struct command_stats *commands; /* by number of the row */
+    uint32_t weight;                /* of this tick: 0: cheap commands are not timed */
+    uint64_t ticks;
+    uint64_t slow_cycles;           /* a command of this many or more is slow; UINT64_MAX: none */
+    struct error_stats *errors;
+    uint32_t n_errors;
+    struct slow *slow;              /* ring */
+    uint32_t slow_capacity, slow_first, slow_n;
+};
+
+/* For n rows. False: no memory. */
+bool measure_init(struct measure *m, size_t n);
+void measure_drop(struct measure *m);
+/* At the start of a tick: commands_before is what the last one ran. */
+void measure_tick(struct measure *m, uint64_t commands_before);
+
+/* A command took so many cycles; weight: how many it stands for. */
+void measure_time(struct measure *m, uint32_t row, uint64_t cycles, uint32_t weight);
+/* An error was replied: text from behind its '-'. */
+void measure_error(struct measure *m, const char *text, size_t size);
+
+/* ns of a number of cycles (measured since the start). */
+double measure_ns_per_cycle(void);
+/* Called once, before threads start. */
+void measure_start(void);
+
+/* The slow log of a thread: at most capacity entries; 0 empties it. */
+void slow_resize(struct measure *m, uint32_t capacity);
+void slow_add(struct measure *m, uint32_t capacity, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t us);
+
+#endif
