@@ -12,18 +12,35 @@
 #include "server/thread.h"
 #include "server/version.h"
 
-struct figures { struct shard_stats shard; struct thread_stats thread; struct memory_stats memory; uint32_t n_dbs; };
+/* A piece is raw: figures, those of each database, those of the commands that ran, and of the errors. */
+struct figures { struct shard_stats shard; struct thread_stats thread; struct memory_stats memory; uint32_t n_dbs, n_commands, n_errors; };
 struct db_figures { uint64_t keys, expiring; };
+struct command_figures { uint32_t row; bool with_histogram; struct command_stats stats; };
+
+static bool wants(const struct hop *h, const char *section) {
+    for (uint32_t a = 1; a < h->argc; a++) if (arg_is(&h->argv[a], section) || arg_is(&h->argv[a], "all") || arg_is(&h->argv[a], "everything")) return true;
+    return false;
+}
 
 enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) {
-    (void)h;
-    struct figures f = {.shard = s->stats, .thread = server.threads[s->id]->stats, .n_dbs = s->n_dbs};
+    struct thread *t = server.threads[s->id];
+    struct figures f = {.shard = s->stats, .thread = t->stats, .n_dbs = s->n_dbs, .n_errors = t->measure.n_errors};
+    bool histograms = wants(h, "latencystats");
     memory_stats(s->memory, &f.memory);
+    for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) f.n_commands += t->measure.commands[i].calls || t->measure.commands[i].rejected;
     reply_bytes(r, (const char *)&f, sizeof f);
     for (uint32_t i = 0; i < s->n_dbs; i++) {
         struct db_figures d = {s->dbs[i]->keys.count, s->dbs[i]->expiring};
         reply_bytes(r, (const char *)&d, sizeof d);
     }
+    for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) {
+        struct command_figures c = {.row = i, .stats = t->measure.commands[i]};
+        if (!c.stats.calls && !c.stats.rejected) continue;
+        c.with_histogram = histograms && c.stats.histogram;
+        reply_bytes(r, (const char *)&c, sizeof c);
+        if (c.with_histogram) reply_bytes(r, (const char *)c.stats.histogram, sizeof *c.stats.histogram);
+    }
+    reply_bytes(r, (const char *)t->measure.errors, t->measure.n_errors * sizeof *t->measure.errors);
     return HOP_DONE;
 }
 
@@ -33,6 +50,7 @@ enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
     uint64_t clients = t->clients, dirty = s->stats.dirty;
     *t = (struct thread_stats){.clients = clients};
     s->stats = (struct shard_stats){.dirty = dirty};
+    measure_reset(&server.threads[s->id]->measure);
     reply_ok(r);
     return HOP_DONE;
 }
@@ -61,7 +79,16 @@ static void add(struct text *x, const char *format, ...) {
     }
 }
 
-struct sums { struct shard_stats shard; struct thread_stats thread; struct memory_stats memory; const struct reply *const *pieces; uint32_t n; };
+struct sums {
+    struct shard_stats shard;
+    struct thread_stats thread;
+    struct memory_stats memory;
+    const struct reply *const *pieces;
+    uint32_t n;
+    struct command_stats *commands;     /* by row, with merged histograms */
+    struct error_stats errors[MEASURE_ERRORS_MAX];
+    uint32_t n_errors;
+};
 
 static void human(uint64_t bytes, char *out, size_t size) {
     static const char units[] = "BKMGTPE";
@@ -176,11 +203,79 @@ static void threads_section(struct text *x, const struct sums *s) {
     }
 }
 
-static const struct section { const char *name; void (*write)(struct text *, const struct sums *); bool by_default; } sections[] = {
-    {"server", server_section, true}, {"clients", clients_section, true}, {"memory", memory_section, true}, {"persistence", persistence_section, true},
-    {"stats", stats_section, true}, {"replication", replication_section, true}, {"cpu", cpu_section, true}, {"cluster", cluster_section, true},
-    {"keyspace", keyspace_section, true}, {"threads", threads_section, false}};
+static void full_name(const struct command *row, char *out, size_t size) {
+    snprintf(out, size, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
+}
+
+/* Times of cheap commands are a sample, scaled to all calls. */
+static void commandstats_section(struct text *x, const struct sums *s) {
+    double ns = measure_ns_per_cycle();
+    add(x, "# Commandstats\r\n");
+    for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) {
+        const struct command_stats *c = &s->commands[i];
+        char name[64];
+        if (!c->calls && !c->rejected) continue;
+        full_name(command_by_number((uint16_t)i), name, sizeof name);
+        double each_us = c->timed ? (double)c->cycles * ns / 1000 / (double)c->timed : 0;
+        add(x, "cmdstat_%s:calls=%llu,usec=%.0f,usec_per_call=%.2f,rejected_calls=%llu,failed_calls=%llu\r\n", name, (ull)c->calls, each_us * (double)c->calls, each_us,
+            (ull)c->rejected, (ull)c->failed);
+    }
+}
+
+static void latencystats_section(struct text *x, const struct sums *s) {
+    double us = measure_ns_per_cycle() / 1000;
+    add(x, "# Latencystats\r\n");
+    for (uint32_t i = 1; i < COMMAND_ROWS_MAX && config_current()->latency_tracking; i++) {
+        const struct histogram *h = s->commands[i].histogram;
+        char name[64];
+        if (!h || !h->n) continue;
+        full_name(command_by_number((uint16_t)i), name, sizeof name);
+        add(x, "latency_percentiles_usec_%s:p50=%.3f,p99=%.3f,p99.9=%.3f\r\n", name, (double)histogram_percentile(h, 0.5) * us, (double)histogram_percentile(h, 0.99) * us,
+            (double)histogram_percentile(h, 0.999) * us);
+    }
+}
+
+static void errorstats_section(struct text *x, const struct sums *s) {
+    add(x, "# Errorstats\r\n");
+    for (uint32_t i = 0; i < s->n_errors; i++) add(x, "errorstat_%s:count=%llu\r\n", s->errors[i].word, (ull)s->errors[i].count);
+}
+
+static const struct section { const char *name; void (*write)(struct text *, const struct sums *); bool by_default, in_all; } sections[] = {
+    {"server", server_section, true, true}, {"clients", clients_section, true, true}, {"memory", memory_section, true, true},
+    {"persistence", persistence_section, true, true}, {"stats", stats_section, true, true}, {"replication", replication_section, true, true},
+    {"cpu", cpu_section, true, true}, {"commandstats", commandstats_section, false, true}, {"latencystats", latencystats_section, false, true},
+    {"errorstats", errorstats_section, true, true}, {"cluster", cluster_section, true, true}, {"keyspace", keyspace_section, true, true},
+    {"threads", threads_section, false, true}};
 #define N_SECTIONS (sizeof sections / sizeof *sections)
+
+static void sum_commands(struct sums *s, const struct figures *f, const char *p) {
+    for (uint32_t i = 0; i < f->n_commands; i++) {
+        struct command_figures c;
+        memcpy(&c, p, sizeof c);
+        p += sizeof c;
+        struct command_stats *to = &s->commands[c.row];
+        to->calls += c.stats.calls;
+        to->cycles += c.stats.cycles;
+        to->timed += c.stats.timed;
+        to->rejected += c.stats.rejected;
+        to->failed += c.stats.failed;
+        if (!c.with_histogram) continue;
+        if (!to->histogram) to->histogram = calloc(1, sizeof *to->histogram);
+        struct histogram h;
+        memcpy(&h, p, sizeof h);
+        p += sizeof h;
+        if (to->histogram) histogram_merge(to->histogram, &h);
+    }
+    for (uint32_t i = 0; i < f->n_errors; i++, p += sizeof(struct error_stats)) {
+        struct error_stats e;
+        uint32_t j = 0;
+        memcpy(&e, p, sizeof e);
+        while (j < s->n_errors && strcmp(s->errors[j].word, e.word)) j++;
+        if (j == MEASURE_ERRORS_MAX) continue;
+        if (j == s->n_errors) s->errors[s->n_errors++] = e;
+        else s->errors[j].count += e.count;
+    }
+}
 
 static void sum_up(struct sums *s) {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -205,22 +300,30 @@ static void sum_up(struct sums *s) {
         s->thread.input_bytes += f.thread.input_bytes;
         s->thread.output_bytes += f.thread.output_bytes;
         s->thread.errors += f.thread.errors;
+        sum_commands(s, &f, s->pieces[i]->p + sizeof f + f.n_dbs * sizeof(struct db_figures));
     }
 }
 
+static void sums_drop(struct sums *s) {
+    for (uint32_t i = 0; s->commands && i < COMMAND_ROWS_MAX; i++) free(s->commands[i].histogram);
+    free(s->commands);
+}
+
 void info_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
-    struct sums s = {.pieces = (const struct reply *const *)pieces, .n = n};
+    struct sums s = {.pieces = (const struct reply *const *)pieces, .n = n, .commands = calloc(COMMAND_ROWS_MAX, sizeof *s.commands)};
     struct text x = {malloc(8192), 0, 8192};
     bool wanted[N_SECTIONS] = {false};
-    if (!x.p) {
+    if (!x.p || !s.commands) {
         reply_no_memory(r);
+        free(x.p);
+        free(s.commands);
         return;
     }
     sum_up(&s);
     for (size_t i = 0; i < N_SECTIONS; i++) wanted[i] = h->argc == 1 && sections[i].by_default;
     for (uint32_t a = 1; a < h->argc; a++) {
         bool all = arg_is(&h->argv[a], "all") || arg_is(&h->argv[a], "everything"), usual = arg_is(&h->argv[a], "default");
-        for (size_t i = 0; i < N_SECTIONS; i++) wanted[i] |= all || (usual && sections[i].by_default) || arg_is(&h->argv[a], sections[i].name);
+        for (size_t i = 0; i < N_SECTIONS; i++) wanted[i] |= (all && sections[i].in_all) || (usual && sections[i].by_default) || arg_is(&h->argv[a], sections[i].name);
     }
     for (size_t i = 0; i < N_SECTIONS; i++) {
         if (!wanted[i]) continue;
@@ -229,4 +332,5 @@ void info_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, st
     }
     reply_verbatim(r, "txt", x.p, x.size);
     free(x.p);
+    sums_drop(&s);
 }

@@ -72,6 +72,14 @@ void measure_drop(struct measure *m) {
     mi_free(m->errors);
 }
 
+void measure_reset(struct measure *m) {
+    for (uint32_t i = 0; i < COMMAND_ROWS_MAX; i++) {
+        mi_free(m->commands[i].histogram);
+        m->commands[i] = (struct command_stats){0};
+    }
+    m->n_errors = 0;
+}
+
 void measure_tick(struct measure *m, uint64_t commands_before) {
     m->ticks++;
     m->weight = commands_before <= MEASURE_FEW ? 1 : m->ticks % MEASURE_EVERY ? 0 : MEASURE_EVERY;

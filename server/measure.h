@@ -60,6 +60,8 @@ struct measure {
 /* For n rows. False: no memory. */
 bool measure_init(struct measure *m, size_t n);
 void measure_drop(struct measure *m);
+/* CONFIG RESETSTAT. */
+void measure_reset(struct measure *m);
 /* At the start of a tick: commands_before is what the last one ran. */
 void measure_tick(struct measure *m, uint64_t commands_before);
 
