@@ -152,6 +152,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
     for (uint32_t i = 0; i < server.n_listeners; i++) close(server.listeners[i]);
+    c = config_current();       /* CONFIG SET has freed the one of the start */
     if (c->unixsocket[0]) unlink(c->unixsocket);
     if (FREE_AT_EXIT) for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");

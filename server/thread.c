@@ -212,7 +212,8 @@ static void *thread_run(void *arg) {
             outbox_publish_releases(t);
             wake(t);
         }
-        more |= keep(t, t->stats.commands != commands) || t->n_resume || (t->own_batch && !t->stands_still);
+        /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
+        more |= keep(t, t->stats.commands != commands) || t->n_resume || ((t->own_batch || t->slices) && !t->stands_still);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
     }
     return NULL;

@@ -203,6 +203,16 @@ def test_a_stale_unix_socket_is_taken_over(start, tmp_path):
     assert second.client().command('PING') == b'PONG'
 
 
+def test_the_unix_socket_goes_with_the_server_whatever_was_set(start, tmp_path):
+    path = str(tmp_path / 'darter.sock')
+    server = start(port=0, options=[('unixsocket', path)])
+    client = server.client()
+    for n in range(5):
+        assert client.command('CONFIG', 'SET', 'hz', 10 + n) == b'OK'
+    server.stop()
+    assert not os.path.exists(path)
+
+
 def has_ipv6():
     return os.path.exists('/proc/net/if_inet6') and '00000000000000000000000000000001' in open('/proc/net/if_inet6').read()
 
