@@ -206,8 +206,6 @@ void table_remove(struct table *t, uint64_t hash, table_slot *slot) {
 
 /* ---- prefetching ---- */
 
-void table_prefetch_directory(const struct table *t, uint64_t hash) { __builtin_prefetch(&t->directory[hash_directory(hash, t->depth)]); }
-
 void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bool write) {
     const struct segment *s = word_segment(find_word(t, hash));
     const struct bucket *b = bucket_at(s, home_offset(hash)), *next = bucket_at(s, home_offset(hash) + sizeof *b);

@@ -87,7 +87,9 @@ void table_remove(struct table *t, uint64_t hash, table_slot *slot);
 #define TABLE_VISITED (1ull << 55)
 
 /* Prefetch, in the order in which a batch uses them. Advice only: they never fault and decide nothing. */
-void table_prefetch_directory(const struct table *t, uint64_t hash);
+static inline void table_prefetch_directory(const struct table *t, uint64_t hash) {
+    __builtin_prefetch(&t->directory[hash_directory(hash, t->depth)]);
+}
 void table_prefetch_buckets(const struct table *t, uint64_t hash, bool probe, bool write);
 /* The entry that will most probably be compared. Returns it (to prefetch its second line, or its value), or NULL. */
 const struct entry *table_prefetch_entry(const struct table *t, uint64_t hash);
