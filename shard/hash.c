@@ -1,4 +1,4 @@
-/* XXH3 with a secret of our own, compiled in here from its header: no other file knows the library.
+/* XXH3 with a secret of our own, compiled in here from its header: no other file includes it.
  *
  * XXH3 takes keys of up to 16 bytes, 17 to 128, 129 to 240 and longer ones by four ways; all four mix the secret in before they multiply,
  * so whoever does not know the secret cannot choose keys that collide. Short keys, which are most, cost one or two multiplications. */

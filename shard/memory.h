@@ -6,7 +6,7 @@
  * a block has no header. Larger blocks are mimalloc's. Empty pages can serve any class again, and empty regions go back in slices.
  *
  *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB; the first holds the region's own header too
- *   page:            | header: class, blocks in use, free list | block | block | ...
+ *   page:            | block | ... | header: class, blocks in use, free list | block | ...   (where: memory.c)
  */
 #ifndef SHARD_MEMORY_H
 #define SHARD_MEMORY_H
@@ -47,8 +47,10 @@ void memory_prepare_region(struct memory *m);
 /* Adds to or takes from the account for bytes that were allocated elsewhere (a blob received by another thread). */
 void memory_charge(struct memory *m, ptrdiff_t bytes);
 
-struct memory_stats { size_t used, used_large, reserved, pages, regions, peak; };
-/* used: bytes in blocks handed out (usable size) plus charges. reserved: bytes held from the system for small blocks. */
+struct memory_stats {
+    size_t used, used_large, reserved, pages, regions, peak;
+};
+/* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks. */
 void memory_stats(const struct memory *m, struct memory_stats *out);
 size_t memory_used(const struct memory *m);
 
