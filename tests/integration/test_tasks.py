@@ -20,3 +20,11 @@ def test_a_sliced_command_goes_on_after_an_exclusive_one(start):
         time.sleep(random.random() * 0.01)
         assert coordinator.command('CONFIG', 'SET', 'hz', '10') == b'OK'
         assert walker.read() == []      # nobody else asks for anything: nothing else would wake the shards
+
+
+def test_a_silent_client_is_the_first_that_asks_another_shard(start):
+    """The batch's buffer of replies and the connection's are both still empty when nothing is taken from the one to the other."""
+    client = start().client()
+    client.send(b'CLIENT REPLY OFF\r\n' + b''.join(b'SET key:%d v\r\n' % n for n in range(64)) + b'CLIENT REPLY ON\r\n')
+    assert client.read() == b'OK'
+    assert client.command('DBSIZE') == 64
