@@ -124,19 +124,18 @@ class Generator:
         self.ttls += 1
         return b'%d' % (2000000 + 60000 * (self.ttls * 7919 % _TTL_CYCLE))
 
-    def at_s(self):
+    def at_s(self, past=True):
         if self.chance(.2):
-            return self.pick(BAD_TTL + [b'1', b'1000000000'])
+            return self.pick(BAD_TTL + [b'1', b'1000000000'] if past else BAD_TTL)
         return b'%d' % self.pick(ABSOLUTE_S)
 
-    def at_ms(self):
+    def at_ms(self, past=True):
         if self.chance(.2):
-            return self.pick(BAD_TTL + [b'1', b'1000000000000'])
+            return self.pick(BAD_TTL + [b'1', b'1000000000000'] if past else BAD_TTL)
         return b'%d' % (self.pick(ABSOLUTE_S) * 1000 + self.pick([0, 1, 499, 500, 999]))
 
-    def expiry_option(self):
-        n = self.rng.randrange(4)
-        return [[b'EX', self.ttl_s()], [b'PX', self.ttl_ms()], [b'EXAT', self.at_s()], [b'PXAT', self.at_ms()]][n] if n < 4 else []
+    def expiry_option(self, past=True):
+        return [[b'EX', self.ttl_s()], [b'PX', self.ttl_ms()], [b'EXAT', self.at_s(past)], [b'PXAT', self.at_ms(past)]][self.rng.randrange(4)]
 
     def database(self):
         return self.pick(DATABASES) if self.chance(.85) else self.pick(BAD_DATABASES)
@@ -161,11 +160,11 @@ class Generator:
         if self.chance(.35):
             options.append([b'GET'])
         if self.chance(.4):
-            options.append(self.expiry_option())
+            options.append(self.expiry_option(past=False))
         elif self.chance(.3):
             options.append([b'KEEPTTL'])
         if self.chance(.08):
-            options.append(self.pick([[b'NX'], [b'XX'], [b'GET'], [b'KEEPTTL'], self.expiry_option(), [b'EX'], [b'PXAT'], [b'FOO'], [b'PERSIST']]))
+            options.append(self.pick([[b'NX'], [b'XX'], [b'GET'], [b'KEEPTTL'], self.expiry_option(past=False), [b'EX'], [b'PXAT'], [b'FOO'], [b'PERSIST']]))
         if self.chance(.4):
             options.reverse()
         return out + [a for o in options for a in o]
@@ -369,8 +368,8 @@ class Generator:
             command.insert(1 + self.rng.randrange(len(command)), self.pick(JUNK))
         else:
             del command[1:]
-        # A relative time to live of a second or two would end in the middle of a run.
-        if any(a.upper() in (b'EX', b'PX') for a in command) or command[0].upper() in (b'SETEX', b'PSETEX', b'EXPIRE', b'PEXPIRE'):
+        # A relative time to live of a second or two would end in the middle of a run; and see step() for times that are over.
+        if any(a.upper() in (b'EX', b'PX', b'EXAT', b'PXAT') for a in command) or command[0].upper() in (b'SETEX', b'PSETEX', b'EXPIRE', b'PEXPIRE'):
             command = [b'-1' if a in (b'1', b'2') else a for a in command]
         return command
 
@@ -381,7 +380,9 @@ class Generator:
         n = rng.randrange(200)
         if n < 6:
             key = self.key()
-            expire = self.pick([[b'PEXPIRE', key, b'1'], [b'SET', key, b'soon', b'PX', b'1'], [b'PSETEX', key, b'1', b'soon'], [b'GETEX', key, b'PX', b'1']])
+            expire = self.pick([[b'PEXPIRE', key, b'1'], [b'SET', key, b'soon', b'PX', b'1'], [b'PSETEX', key, b'1', b'soon'], [b'GETEX', key, b'PX', b'1'],
+                                # Of a time that is over already redis-server makes an expired key, which DBSIZE counts until it is met.
+                                [b'SET', key, b'late', b'PXAT', b'1'], [b'SET', key, b'late', b'GET', b'EXAT', b'1000000000']])
             return [(RUN, connection, [expire]), (PAUSE, connection, []), (RUN, connection, [[self.pick([b'EXISTS', b'GET', b'TYPE', b'PTTL', b'INCR']), key]])]
         if n < 8:
             options = self.some([[b'MATCH', self.pick(PATTERNS)], [b'COUNT', self.pick([b'1', b'10', b'1000'])], [b'TYPE', self.pick([b'string', b'STRING', b'list', b'foo'])]], .4)
