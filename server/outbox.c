@@ -64,7 +64,8 @@ static void queue_batch(struct thread *t, struct batch *b) {
 
 static struct batch *batch_with_room(struct thread *t, uint32_t shard, uint32_t argc) {
     struct batch *b = shard == t->id ? t->own_last : t->outbox_last[shard];
-    if (b && !b->task && b->n < BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
+    /* A batch of an earlier tick (it waits for a coordinator) would go with that tick, and a reply in it may wait behind one of this tick. */
+    if (b && b->tick == t->tick && !b->task && b->n < BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
     if (b && t->n_threads == 1 && !t->stands_still) outbox_flush(t);     /* alone, nothing forbids to run at once, and the cache is warm */
     b = batch_new(t, shard);
     b->tick = thread_tick(t);

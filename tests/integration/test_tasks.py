@@ -1,11 +1,13 @@
 """Commands over several shards beside each other: what a coordinator interrupts goes on afterwards, by itself."""
 
 import random
+import threading
 import time
 
 import pytest
 
-from configurations import LIGHT
+from configurations import LIGHT, SOAK
+from resp import Client
 from server import SLOW
 
 pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
@@ -28,3 +30,32 @@ def test_a_silent_client_is_the_first_that_asks_another_shard(start):
     client.send(b'CLIENT REPLY OFF\r\n' + b''.join(b'SET key:%d v\r\n' % n for n in range(64)) + b'CLIENT REPLY ON\r\n')
     assert client.read() == b'OK'
     assert client.command('DBSIZE') == 64
+
+
+def test_pipelines_are_answered_beside_exclusive_commands(server):
+    """While a shard stands still, its thread's own commands wait over several ticks, and others are queued behind them."""
+    faults, end = [], time.monotonic() + (60 if SOAK else 4)
+
+    def pipelines(n):
+        try:
+            with Client(server.address(), timeout=10 * SLOW) as c:
+                while time.monotonic() < end and not faults:
+                    sent = [('ECHO' if i % 50 == 0 else 'SET', 'k%d:%d' % (n, i), 'v')[:2 if i % 50 == 0 else 3] for i in range(500)]
+                    for command, reply in zip(sent, c.pipeline(sent)):
+                        if reply != (command[1].encode() if command[0] == 'ECHO' else b'OK'):
+                            raise AssertionError((command, reply))
+        except Exception as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=pipelines, args=(n,)) for n in range(3)]
+    for t in threads:
+        t.start()
+    coordinators = [server.client() for _ in range(2)]
+    while time.monotonic() < end and not faults:
+        for c in coordinators:
+            c.send(b'CONFIG SET hz 10\r\n')
+        for c in coordinators:
+            assert c.read() == b'OK'
+    for t in threads:
+        t.join()
+    assert not faults, faults
