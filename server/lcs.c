@@ -10,11 +10,9 @@
  */
 #include "server/lcs.h"
 
+#include "server/config.h"
 #include "server/strings.h"
 #include "shard/memory.h"
-
-/* Bytes that a table of 32-bit numbers would take: what Redis allows, and what bounds the time here too (2^27 cells are 2^21 words). */
-#define LCS_TABLE_MAX ((uint64_t)STRING_SIZE_MAX)
 
 struct lcs_options {
     bool length, index, with_match_length;
@@ -188,12 +186,15 @@ void lcs(const struct spread *x, struct hop *h, struct reply *r) {
     if (has_a) in.a = (const unsigned char *)key_string(&a, scratch[0], &in.a_size);
     if (has_b) in.b = (const unsigned char *)key_string(&b, scratch[1], &in.b_size);
     if (!parse_options(h, &o, r)) return;
-    if ((uint64_t)(in.a_size + 1) * (in.b_size + 1) > LCS_TABLE_MAX / 4) {
+    /* Bytes that a table of 32-bit numbers would take: Redis' bound, which bounds the time here too (512 MiB: 2^27 cells, 2^21 words). */
+    if ((uint64_t)(in.a_size + 1) * (in.b_size + 1) > (uint64_t)config_current()->proto_max_bulk_len / 4) {
         reply_error(r, "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
         return;
     }
     struct rows t = {0};
     bool empty = !in.a_size || !in.b_size;
+    if (o.length && in.a_size > in.b_size)
+        in = (struct strings){in.b, in.a, in.b_size, in.a_size}; /* the longer one's bits make fuller words */
     if (!empty && !rows_make(m, &t, &in, !o.length)) {
         reply_error(r, "ERR Insufficient memory, failed allocating transient memory for LCS");
         return;

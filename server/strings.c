@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 
+#include "server/config.h"
 #include "server/expire.h"
 #include "server/lcs.h"
 #include "server/number.h"
@@ -47,7 +48,7 @@ static void unreply(struct shard *s, struct reply *r, size_t size, uint32_t n_re
 
 static bool size_allowed(int64_t size, int64_t more, struct reply *r) {
     int64_t total;
-    if (!__builtin_add_overflow(size, more, &total) && total <= STRING_SIZE_MAX) return true;
+    if (!__builtin_add_overflow(size, more, &total) && total <= config_current()->proto_max_bulk_len) return true;
     reply_error(r, "ERR string exceeds maximum allowed size (proto-max-bulk-len)");
     return false;
 }

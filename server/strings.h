@@ -4,9 +4,6 @@
 
 #include "server/command.h"
 
-/* The largest string (Redis' proto-max-bulk-len). */
-#define STRING_SIZE_MAX ((int64_t)512 << 20)
-
 /* A string's bytes as a bulk; a large value is referred to. */
 void reply_string(struct reply *r, const struct entry *e);
 /* The shard was refused memory in this hop. */

@@ -2,49 +2,110 @@
 
 #include <assert.h>
 #include <mimalloc.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "shard/memory.h"
 
 /* No string is longer than 4 GiB (the largest proto-max-bulk-len), nor has it more spare room than bytes. */
 #define CAPACITY_MAX ((uint64_t)8 << 30)
+#define PAGE_SIZE 4096u
+/* A gap of less is zeroed by hand. */
+#define ZERO_BY_PAGES_MIN (256u << 10)
 
-/* A blob's block. Received ones are larger than the shard's small blocks, so that every large blob is a block of mimalloc's, wherever it was made. */
+/* A blob's block is a small block of its shard's, or mimalloc's, or mapped: which of them follows from its size alone. Received ones are
+ * larger than a shard's small blocks, so that it makes no difference who made one. */
 static size_t block_size(size_t capacity) { return sizeof(struct blob) + capacity; }
+static bool is_mapped(size_t capacity) { return block_size(capacity) >= BLOB_MAPPED_MIN; }
+
+/* What a block for this capacity really has. */
+static size_t block_usable(size_t capacity) {
+    size_t block = block_size(capacity);
+    return is_mapped(capacity) ? (block + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1) : memory_usable(block);
+}
+
+static struct blob *map(size_t block) {
+    void *p = mmap(NULL, block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, block, MADV_HUGEPAGE);
+    return p;
+}
+
+static void unmap(struct blob *b) { munmap(b, block_usable(b->capacity)); }
 
 struct blob *blob_receive(size_t capacity) {
     if (capacity < MEMORY_SMALL_MAX) capacity = MEMORY_SMALL_MAX;
     if (capacity > CAPACITY_MAX) return NULL;
-    struct blob *b = mi_malloc_aligned(block_size(capacity), 64);
+    struct blob *b = is_mapped(capacity) ? map(block_usable(capacity)) : mi_malloc_aligned(block_size(capacity), 64);
     if (b) *b = (struct blob){.capacity = capacity, .refs = 1};
     return b;
 }
 
-void blob_discard(struct blob *b) { mi_free(b); }
+void blob_discard(struct blob *b) {
+    if (is_mapped(b->capacity)) unmap(b);
+    else mi_free(b);
+}
 
 void blob_adopt(struct memory *m, struct blob *b, uint32_t shard) {
     b->shard = shard;
-    memory_charge(m, (ptrdiff_t)memory_usable(block_size(b->capacity)));
+    memory_charge(m, (ptrdiff_t)blob_memory(b));
 }
 
 struct blob *blob_new(struct memory *m, uint32_t shard, size_t size, size_t capacity) {
     assert(capacity >= size);
     if (capacity > CAPACITY_MAX) return NULL;
-    size_t block = memory_usable(block_size(capacity));
-    struct blob *b = memory_alloc(m, block);
-    if (b) *b = (struct blob){.size = size, .capacity = block - sizeof(struct blob), .refs = 1, .shard = shard};
+    size_t block = block_usable(capacity);
+    struct blob *b = is_mapped(capacity) ? map(block) : memory_alloc(m, block);
+    if (!b) return NULL;
+    *b = (struct blob){.size = size, .capacity = block - sizeof(struct blob), .refs = 1, .shard = shard};
+    if (is_mapped(capacity)) memory_charge(m, (ptrdiff_t)block);
     return b;
 }
 
 void blob_release(struct memory *m, struct blob *b) {
     assert(b->refs > 0);
-    if (--b->refs == 0) memory_free(m, b, block_size(b->capacity));
+    if (--b->refs) return;
+    if (is_mapped(b->capacity)) {
+        memory_charge(m, -(ptrdiff_t)blob_memory(b));
+        unmap(b);
+    } else {
+        memory_free(m, b, block_size(b->capacity));
+    }
+}
+
+struct blob *blob_grow(struct memory *m, struct blob *b, size_t capacity) {
+    assert(b->refs == 1 && is_mapped(b->capacity) && capacity >= b->capacity);
+    if (capacity > CAPACITY_MAX) return NULL;
+    size_t old = blob_memory(b), block = block_usable(capacity);
+    void *p = mremap(b, old, block, MREMAP_MAYMOVE);
+    if (p == MAP_FAILED) return NULL;
+    memory_charge(m, (ptrdiff_t)(block - old));
+    b = p;
+    b->capacity = block - sizeof(struct blob);
+    return b;
+}
+
+bool blob_can_grow(const struct blob *b) { return b->refs == 1 && is_mapped(b->capacity); }
+
+void blob_zero(struct blob *b, size_t from, size_t to) {
+    assert(from <= to && to <= b->capacity);
+    char *start = b->bytes + from, *end = b->bytes + to;
+    if (is_mapped(b->capacity) && to - from >= ZERO_BY_PAGES_MIN) {
+        char *first = (char *)(((uintptr_t)start + PAGE_SIZE - 1) & ~(uintptr_t)(PAGE_SIZE - 1)),
+             *last = (char *)((uintptr_t)end & ~(uintptr_t)(PAGE_SIZE - 1));
+        if (!madvise(first, (size_t)(last - first), MADV_DONTNEED)) { /* they come back as zeros, when they are touched */
+            memset(start, 0, (size_t)(first - start));
+            start = last;
+        }
+    }
+    memset(start, 0, (size_t)(end - start));
 }
 
 bool blob_fits(const struct blob *b, size_t size) {
-    return b->refs == 1 && size <= b->capacity && memory_usable(block_size(size)) == memory_usable(block_size(b->capacity));
+    return b->refs == 1 && size <= b->capacity && block_usable(size) == block_usable(b->capacity);
 }
 
-size_t blob_memory(const struct blob *b) { return memory_usable(block_size(b->capacity)); }
+size_t blob_memory(const struct blob *b) { return block_usable(b->capacity); }
 
 bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard) {
     if (b->refs > 1 || block_size(b->capacity) <= MEMORY_SMALL_MAX) return false;

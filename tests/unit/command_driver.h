@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "server/command.h"
+#include "server/config.h"
 #include "server/route.h"
 #include "server/scan.h"
 #include "server/thread.h"
@@ -45,7 +46,12 @@ static struct driver *driver_new(uint32_t shards) {
     struct driver *d = calloc(1, sizeof *d);
     uint8_t seed[32] = {9};
     static bool ready;
-    if (!ready) commands_init();
+    if (!ready) {
+        char name[] = "test", *argv[] = {name, NULL};
+        bool exit_now;
+        assert_int_equal(config_load(1, argv, &exit_now), 0);
+        commands_init();
+    }
     ready = true;
     hash_secret_init(&d->secret, seed);
     d->n = shards;

@@ -11,7 +11,7 @@
 
 static void the_last_reference_frees(void **state) {
     struct memory *m = memory_new(false);
-    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+    for (size_t size = 1; size < 30000000; size = size * 3 + 1) {
         struct blob *b = blob_new(m, 7, size, size + size / 2);
         assert_int_equal(b->size, size);
         assert_true(b->capacity >= size + size / 2);
@@ -30,7 +30,7 @@ static void the_last_reference_frees(void **state) {
 
 static void a_received_blob_is_charged_to_who_adopts_it(void **state) {
     struct memory *m = memory_new(false);
-    for (size_t size = 1; size < 3000000; size = size * 3 + 1) {
+    for (size_t size = 1; size < 30000000; size = size * 3 + 1) {
         blob_discard(blob_receive(size));
         struct blob *b = blob_receive(size);
         assert_true(b->capacity >= size);
@@ -78,6 +78,49 @@ static void a_large_blob_changes_hands(void **state) {
     memory_drop(b);
 }
 
+/* Above and below the size from which on they are mapped. */
+static void a_mapped_blob_grows_and_keeps_its_bytes(void **state) {
+    struct memory *m = memory_new(false);
+    struct blob *small = blob_new(m, 0, 100, 100), *b = blob_new(m, 0, 100, BLOB_MAPPED_MIN);
+    assert_false(blob_can_grow(small));
+    assert_true(blob_can_grow(b));
+    assert_int_equal(memory_used(m), blob_memory(b) + blob_memory(small));
+    memset(b->bytes, 'x', b->capacity);
+    size_t old = b->capacity;
+    b = blob_grow(m, b, 5 * BLOB_MAPPED_MIN);
+    assert_true(b->capacity >= 5 * BLOB_MAPPED_MIN);
+    assert_int_equal(b->bytes[0], 'x');
+    assert_int_equal(b->bytes[old - 1], 'x');
+    for (size_t i = old; i < b->capacity; i += 4096) assert_int_equal(b->bytes[i], 0);
+    assert_int_equal(memory_used(m), blob_memory(b) + blob_memory(small));
+    assert_null(blob_grow(m, b, (size_t)1 << 40));
+    b->refs++;
+    assert_false(blob_can_grow(b));
+    b->refs--;
+    blob_release(m, b);
+    blob_release(m, small);
+    assert_int_equal(memory_used(m), 0);
+    memory_drop(m);
+}
+
+static void zeroing_stays_within_its_bounds(void **state) {
+    static const size_t bounds[][2] = {
+        {0, 0}, {1, 5}, {4090, 4100}, {0, 4096}, {100000, 400000}, {4072, 600000}, {1000000, 1000001}, {5, 9000000}};
+    struct memory *m = memory_new(false);
+    for (size_t capacity = 1 << 20; capacity <= 16 << 20; capacity *= 16) {
+        struct blob *b = blob_new(m, 0, 0, capacity);
+        for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+            size_t from = bounds[i][0], to = bounds[i][1] < capacity ? bounds[i][1] : capacity;
+            memset(b->bytes, 'x', capacity);
+            blob_zero(b, from, to);
+            for (size_t at = 0; at < capacity; at++)
+                if (b->bytes[at] != (at >= from && at < to ? 0 : 'x')) fail_msg("%zu to %zu: byte %zu", from, to, at);
+        }
+        blob_release(m, b);
+    }
+    memory_drop(m);
+}
+
 static void what_cannot_be_had_is_refused(void **state) {
     struct memory *m = memory_new(false);
     assert_null(blob_new(m, 0, 0, SIZE_MAX));
@@ -95,6 +138,8 @@ int main(void) {
         cmocka_unit_test(a_received_blob_is_charged_to_who_adopts_it),
         cmocka_unit_test(only_its_own_class_fits),
         cmocka_unit_test(a_large_blob_changes_hands),
+        cmocka_unit_test(a_mapped_blob_grows_and_keeps_its_bytes),
+        cmocka_unit_test(zeroing_stays_within_its_bounds),
         cmocka_unit_test(what_cannot_be_had_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

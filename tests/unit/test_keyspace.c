@@ -269,6 +269,31 @@ static void appending_copies_in_proportion(void **state) {
     assert_true(moves < 20);
 }
 
+/* A huge string is made, appended to and deleted without a walk over its bytes: the seconds of this test would be minutes. */
+static void huge_strings_cost_no_copies(void **state) {
+    struct shard *s = *state;
+    struct key k;
+    size_t empty = used_by_keys(s), size = (size_t)512 << 20;
+    find(s, "k", &k);
+    char *p = key_make_writable(s, &k, size, false, KEY_SETRANGE);
+    p[size - 1] = 'e';
+    for (int i = 1; i <= 2000; i++) {
+        find(s, "k", &k);
+        p = key_make_writable(s, &k, size + (size_t)i * 100000, true, KEY_APPEND);
+        p[size + (size_t)i * 100000 - 1] = 'a';
+        key_after_change(s, &k, KEY_APPEND);
+    }
+    assert_int_equal(p[0], 0);
+    assert_int_equal(p[size - 1], 'e');
+    assert_int_equal(p[size + 100000 - 1], 'a');
+    assert_int_equal(p[size + 100000], 0);
+    p = key_make_writable(s, &k, 10, false, KEY_SETRANGE);
+    p = key_make_writable(s, &k, size, false, KEY_SETRANGE);
+    assert_int_equal(p[size - 1], 0);
+    key_delete(s, &k, KEY_DEL);
+    assert_int_equal(used_by_keys(s), empty);
+}
+
 /* --- expiry --- */
 
 static void a_key_past_its_time_is_gone_to_its_reader(void **state) {
@@ -699,6 +724,7 @@ int main(void) {
         TEST(a_received_blob_becomes_the_value),
         TEST(strings_grow_and_shrink),
         TEST(appending_copies_in_proportion),
+        TEST(huge_strings_cost_no_copies),
         TEST(a_key_past_its_time_is_gone_to_its_reader),
         TEST(one_record_serves_as_long_as_it_fires_no_later),
         TEST(changing_the_time_keeps_value_and_access_clock),
