@@ -38,9 +38,7 @@ void conn_open(struct thread *t, int fd, bool unix_socket) {
     c->active_ns = t->now_ns;
     c->authenticated = !t->config->requirepass[0];
     if (!unix_socket) socket_tune(fd, true, (int)t->config->tcp_keepalive_s);
-    c->next = t->conns;
-    if (t->conns) t->conns->previous = c;
-    t->conns = c;
+    thread_add_conn(t, c);
     t->stats.connections++;
     t->stats.clients++;
     if (t->config->timeout_s && !t->next_timeout_ns) t->next_timeout_ns = t->now_ns + 1000000000u;
@@ -81,9 +79,7 @@ void conn_close(struct conn *c, bool after_reply) {
 }
 
 void conn_removed(struct thread *t, struct conn *c) {
-    if (c->previous) c->previous->next = c->next;
-    else t->conns = c->next;
-    if (c->next) c->next->previous = c->previous;
+    thread_remove_conn(t, c);
     if (c->on_resume) for (uint32_t i = 0; i < t->n_resume; i++) if (t->resume[i] == c) t->resume[i--] = t->resume[--t->n_resume];
     if (c->dirty) for (uint32_t i = 0; i < t->n_dirty; i++) if (t->dirty[i] == c) t->dirty[i--] = t->dirty[--t->n_dirty];
     conn_free(t, c);

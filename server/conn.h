@@ -43,7 +43,7 @@ struct conn {
     struct own *first, *last;       /* unfinished commands whose replies are not in out */
     uint32_t n_out;                 /* commands dispatched and not finished */
     uint8_t state, resp;
-    bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, reply_off, reply_skip, reply_skip_next, unix_socket;
+    bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, no_evict, held, reply_off, reply_skip, reply_skip_next, unix_socket;
     uint16_t db;
     struct reply out, flight;       /* flight: what an unfinished send still reads from */
     size_t flight_at;               /* bytes of flight that are sent, */
@@ -53,6 +53,8 @@ struct conn {
     struct partial *partial;
     struct task *task;
     uint64_t id, active_ns, soft_since_ns;
+    uint32_t slot;                  /* in the thread's array */
+    const struct command *row;      /* the command dispatched last */
     int64_t created_ms;
     char *name, *lib_name, *lib_version;
 };
@@ -74,6 +76,9 @@ void conn_free(struct thread *t, struct conn *c);
 /* "1.2.3.4:5", "[::1]:5" or "path:0". */
 #define CONN_ADDRESS_MAX SOCKET_TEXT_SIZE
 void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]);
+/* CLIENT PAUSE: the command of this row must wait; ends when the pause does. */
+bool conn_held(struct thread *t, struct conn *c, const struct command *row);
+void conn_let_go(struct thread *t);
 /* Goes on with input that waits (after a task, or the next tick). */
 void conn_resume(struct thread *t, struct conn *c);
 void conn_resume_later(struct thread *t, struct conn *c);

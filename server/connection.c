@@ -2,6 +2,7 @@
 #include <mimalloc.h>
 #include <string.h>
 
+#include "server/clients.h"
 #include "server/conn.h"
 #include "server/version.h"
 
@@ -211,12 +212,22 @@ static void client_no_touch(struct conn *c, struct arg *argv, uint32_t argc, str
 }
 
 static const char *const client_help[] = {
-    "GETNAME", "    Return the name of the current connection.", "ID", "    Return the ID of the current connection.", "NO-TOUCH (ON|OFF)",
-    "    Will not touch LRU/LFU stats when this mode is on.", "REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
-    "SETINFO <option> <value>", "    Set client meta attr. Options are:", "    * LIB-NAME: the client lib name.", "    * LIB-VER: the client lib version.",
-    "SETNAME <name>", "    Assign the name <name> to the current connection.", NULL};
+    "GETREDIR", "    Return the client ID we are redirecting to when tracking is enabled.", "GETNAME", "    Return the name of the current connection.", "ID",
+    "    Return the ID of the current connection.", "INFO", "    Return information about the current client connection.", "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.", "KILL <option> <value> [<option> <value> [...]]", "    Kill connections. Options are:",
+    "    * ADDR (<ip:port>|<unixsocket>:0)", "      Kill connections made from the specified address", "    * LADDR (<ip:port>|<unixsocket>:0)",
+    "      Kill connections made to specified local address", "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)", "      Kill connections by type.",
+    "    * USER <username>", "      Kill connections authenticated by <username>.", "    * SKIPME (YES|NO)", "      Skip killing current connection (default: yes).",
+    "LIST [options ...]", "    Return information about client connections. Options:", "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)", "      Return clients of specified type.",
+    "UNPAUSE", "    Stop the current client pause, resuming traffic.", "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients for <timeout> milliseconds.", "REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
+    "SETNAME <name>", "    Assign the name <name> to the current connection.", "SETINFO <option> <value>", "    Set client meta attr. Options are:",
+    "    * LIB-NAME: the client lib name.", "    * LIB-VER: the client lib version.", "UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client.",
+    "NO-EVICT (ON|OFF)", "    Protect current client connection from eviction.", "NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on.", NULL};
 
 #define SUB_FLAGS (CMD_NOSCRIPT | CMD_LOADING | CMD_STALE)
+#define ADMIN_FLAGS (CMD_ADMIN | SUB_FLAGS)
+static const char *const client_hints[] = {"nondeterministic_output", NULL};
 static const struct command client_subcommands[] = {
     {.name = "id", .since = "5.0.0", .summary = "Returns the client ID for the current connection", .complexity = "O(1)", .arity = 2, .flags = SUB_FLAGS,
         .acl = ACL_CONNECTION, .on_connection = client_id},
@@ -230,6 +241,23 @@ static const struct command client_subcommands[] = {
         .acl = ACL_CONNECTION, .on_connection = client_reply},
     {.name = "no-touch", .since = "7.2.0", .summary = "Controls whether commands sent by the client affect the LRU/LFU of accessed keys", .complexity = "O(1)",
         .arity = 3, .flags = SUB_FLAGS, .acl = ACL_CONNECTION, .on_connection = client_no_touch},
+    {.name = "info", .since = "6.2.0", .summary = "Returns information about the current client connection.", .complexity = "O(1)", .arity = 2, .flags = SUB_FLAGS,
+        .acl = ACL_CONNECTION, .on_connection = client_info, .hints = client_hints},
+    {.name = "list", .since = "2.4.0", .summary = "Get the list of client connections", .complexity = "O(N) where N is the number of client connections", .arity = -2,
+        .plan = PLAN_ALL, .merge = MERGE_CUSTOM, .flags = ADMIN_FLAGS | CMD_SLICED, .acl = ACL_CONNECTION, .on_shard = client_list_piece, .merge_custom = client_list_merge,
+        .hints = client_hints},
+    {.name = "kill", .since = "2.4.0", .summary = "Kill the connection of a client", .complexity = "O(N) where N is the number of client connections", .arity = -3,
+        .plan = PLAN_ALL, .merge = MERGE_CUSTOM, .flags = ADMIN_FLAGS | CMD_SLICED, .acl = ACL_CONNECTION, .on_shard = client_kill_piece, .merge_custom = client_kill_merge},
+    {.name = "pause", .since = "3.0.0", .summary = "Stop processing commands from clients for some time", .complexity = "O(1)", .arity = -3, .plan = PLAN_ALL,
+        .merge = MERGE_OK, .flags = ADMIN_FLAGS, .acl = ACL_CONNECTION, .on_shard = client_pause_piece},
+    {.name = "unpause", .since = "6.2.0", .summary = "Resume processing of clients that were paused", .complexity = "O(N) Where N is the number of paused clients",
+        .arity = 2, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = ADMIN_FLAGS, .acl = ACL_CONNECTION, .on_shard = client_unpause_piece},
+    {.name = "unblock", .since = "5.0.0", .summary = "Unblock a client blocked in a blocking command from a different connection", .complexity = "O(log N) where N is the number of client connections",
+        .arity = -3, .flags = ADMIN_FLAGS, .acl = ACL_CONNECTION, .on_connection = client_unblock},
+    {.name = "no-evict", .since = "7.0.0", .summary = "Set client eviction mode for the current connection", .complexity = "O(1)", .arity = 3, .flags = ADMIN_FLAGS,
+        .acl = ACL_CONNECTION, .on_connection = client_no_evict},
+    {.name = "getredir", .since = "6.0.0", .summary = "Get tracking notifications redirection client ID if any", .complexity = "O(1)", .arity = 2, .flags = SUB_FLAGS,
+        .acl = ACL_CONNECTION, .on_connection = client_getredir},
     {.name = "help", .since = "5.0.0", .summary = "Show helpful text about the different subcommands", .complexity = "O(1)", .arity = 2,
         .flags = CMD_LOADING | CMD_STALE, .acl = ACL_CONNECTION},
     {0}};

@@ -67,7 +67,7 @@ static void reply_help(struct thread *t, struct conn *c, const struct command *c
     reply_status(r, title);
     for (i = 0; i < n; i++) reply_status(r, container->help[i]);
     reply_status(r, "HELP");
-    reply_status(r, "    Print this help.");
+    reply_status(r, "    Prints this help.");
     conn_reply_end(t, c, r);
 }
 
@@ -243,6 +243,8 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         return true;
     }
     if (!allowed(t, c, row)) return true;
+    if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, row)) return false;
+    c->row = row;
     bool taken = true;
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: single(t, c, row, argv, argc); break;

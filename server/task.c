@@ -158,7 +158,7 @@ static void no_memory(struct thread *t, struct conn *c) {
 static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes, uint32_t key_step) {
     struct batch *b = outbox_piece(t, shard, k);
     struct hop *h = &b->hops[0];
-    *h = (struct hop){.hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
+    *h = (struct hop){.origin = k->conn, .hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
         .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
         .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number};
     k->pieces[shard] = b;

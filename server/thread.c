@@ -47,6 +47,56 @@ void tick_pin_block(struct tick *k, struct block *b) {
     APPEND(k->blocks, k->n_blocks, k->blocks_capacity, b);
 }
 
+void thread_add_conn(struct thread *t, struct conn *c) {
+    c->next = t->conns;
+    if (t->conns) t->conns->previous = c;
+    t->conns = c;
+    if (t->n_free_slots) c->slot = t->free_slots[--t->n_free_slots];
+    else {
+        uint32_t capacity = t->slots_capacity;
+        APPEND(t->slots, t->n_slots, t->slots_capacity, NULL);
+        c->slot = t->n_slots - 1;
+        if (capacity != t->slots_capacity && !(t->free_slots = mi_realloc(t->free_slots, t->slots_capacity * sizeof *t->free_slots))) abort();
+    }
+    t->slots[c->slot] = c;
+}
+
+/* Its place may be taken by the next one. */
+void thread_remove_conn(struct thread *t, struct conn *c) {
+    if (c->previous) c->previous->next = c->next;
+    else t->conns = c->next;
+    if (c->next) c->next->previous = c->previous;
+    t->slots[c->slot] = NULL;
+    t->free_slots[t->n_free_slots++] = c->slot;
+    for (uint32_t i = 0; c->held && i < t->n_held; i++) if (t->held[i] == c) t->held[i--] = t->held[--t->n_held];
+}
+
+/* ---- CLIENT PAUSE ---- */
+
+bool conn_held(struct thread *t, struct conn *c, const struct command *row) {
+    if (t->now_ns >= t->pause_until_ns) {
+        conn_let_go(t);
+        return false;
+    }
+    if (!t->pause_all && !(row->flags & (CMD_WRITE | CMD_MAY_REPLICATE))) return false;
+    c->state = CONN_WAITING;
+    if (!c->held) {
+        APPEND(t->held, t->n_held, t->held_capacity, c);
+        c->held = true;
+    }
+    return true;
+}
+
+void conn_let_go(struct thread *t) {
+    t->pause_until_ns = 0;
+    t->shard->hide_expired = false;
+    while (t->n_held) {
+        struct conn *c = t->held[--t->n_held];
+        c->held = false;
+        if (c->state == CONN_WAITING && !conn_has_work(c)) conn_resume_later(t, c);
+    }
+}
+
 void conn_mark_slow(struct thread *t, struct conn *c) {
     APPEND(t->dirty, t->n_dirty, t->dirty_capacity, c);
     c->dirty = true;
@@ -164,6 +214,7 @@ static bool keep(struct thread *t, bool busy) {
 
 static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
+    if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
     if (t->stands_still) return deadline;
     int64_t due = shard_next_due(t->shard);
     if (due != INT64_MAX) {
@@ -201,6 +252,7 @@ static void *thread_run(void *arg) {
         measure_tick(&t->measure, commands - t->commands_before);
         t->commands_before = commands;
         take_events(t);
+        if (t->pause_until_ns && t->now_ns >= t->pause_until_ns) conn_let_go(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
         more = outbox_run_slices(t);
@@ -326,6 +378,9 @@ void thread_drop(struct thread *t) {
     mi_free(t->releases);
     mi_free(t->wanted);
     mi_free(t->dirty);
+    mi_free(t->slots);
+    mi_free(t->free_slots);
+    mi_free(t->held);
     mi_free(t->resume);
     mi_free(t->token_queue);
     mi_free(t);

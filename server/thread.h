@@ -125,6 +125,12 @@ struct thread {
     uint64_t *wanted;               /* bit map: threads to wake */
     /* Connections. */
     struct conn *conns;             /* list of all */
+    struct conn **slots;            /* the same, each in a place that it keeps */
+    uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
+    struct conn **held;             /* they wait for the end of CLIENT PAUSE */
+    uint32_t n_held, held_capacity;
+    uint64_t pause_until_ns;        /* 0: no pause */
+    bool pause_all;                 /* else only writes wait */
     struct conn **dirty, **resume;  /* replies to send; input to go on with */
     uint32_t n_dirty, dirty_capacity, n_resume, resume_capacity;
     struct reply *spare;            /* reply buffers without an owner */
@@ -169,6 +175,8 @@ void thread_want_wake(struct thread *t, uint32_t to);
 void thread_take_config(struct thread *t);
 /* The tick that commands dispatched now belong to. */
 struct tick *thread_tick(struct thread *t);
+void thread_add_conn(struct thread *t, struct conn *c);
+void thread_remove_conn(struct thread *t, struct conn *c);
 void tick_add_memory(struct tick *k, void *p);
 void tick_add_blob(struct tick *k, struct arg *a);
 void tick_add_buffer(struct tick *k, uint32_t buffer);

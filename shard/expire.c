@@ -29,6 +29,8 @@ struct wheel_rebuild {
 };
 
 /* A record could not be armed for want of memory, so its key would stay: a rebuild will find it. */
+static bool expires(const struct shard *s) { return s->active_expire && !s->hide_expired; }
+
 static void lost_record(struct shard *s) {
     if (s->rebuild_at_ms == INT64_MAX) s->rebuild_at_ms = s->now_ms + RETRY_MS;
 }
@@ -165,17 +167,17 @@ void expire_work(struct shard *s, struct slice *slice, uint64_t until_ns) {
     uint64_t start_ns = slice->last_ns, middle_ns = start_ns < until_ns ? start_ns + (until_ns - start_ns) / 2 : until_ns;
     if (!s->rebuild && (s->rebuild_at_ms <= s->now_ms || (s->wheel_stale >= STALE_LOOK && too_many_records(s)))) begin_rebuild(s);
     if (s->rebuild) {
-        if (s->active_expire) fire_due(s, &s->rebuild->old, slice, middle_ns);
+        if (expires(s)) fire_due(s, &s->rebuild->old, slice, middle_ns);
         work_on_rebuild(s, slice, middle_ns);
     }
-    if (s->active_expire) fire_due(s, &s->wheel, slice, until_ns);
+    if (expires(s)) fire_due(s, &s->wheel, slice, until_ns);
     uint64_t took_ns = slice->last_ns - start_ns;
     if (took_ns > s->stats.longest_expire_ns) s->stats.longest_expire_ns = took_ns;
 }
 
 int64_t expire_next_due(const struct shard *s) {
     if (s->rebuild || s->wheel_stale >= STALE_LOOK) return 0;
-    int64_t due = s->active_expire ? wheel_next_due(&s->wheel) : INT64_MAX;
+    int64_t due = expires(s) ? wheel_next_due(&s->wheel) : INT64_MAX;
     return due < s->rebuild_at_ms ? due : s->rebuild_at_ms;
 }
 

@@ -49,6 +49,7 @@ struct shard {
     uint32_t n_dbs, id, shards;
     uint8_t prefetch;   /* enum prefetch_level */
     bool active_expire; /* DEBUG SET-ACTIVE-EXPIRE */
+    bool hide_expired;  /* CLIENT PAUSE: expired keys are hidden from readers, and nothing deletes them */
     bool out_of_memory; /* the last hop was refused memory */
     struct wheel wheel;
     uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */
