@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "shard/batch.h"
 #include "shard/blob.h"
 #include "shard/memory.h"
 
@@ -17,6 +18,11 @@
 
 /* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */
 static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct key *k) {
+    if (s->hide_expired) { /* writes wait as well, so nobody will insert it again */
+        k->slot = NULL;
+        k->entry = NULL;
+        return;
+    }
     key_delete(s, k, KEY_EXPIRED);
     s->wheel_stale++;
     s->stats.expired_lazy++;
@@ -84,16 +90,20 @@ table_slot *key_slot(struct key *k) {
 
 void key_prefetch_group(const struct shard *s, const struct hop *h, uint32_t first) {
     const struct table *t = &s->dbs[h->db]->keys;
-    uint32_t end = h->n_keys - first < HOP_GROUP ? h->n_keys : first + HOP_GROUP;
-    if (s->prefetch == PREFETCH_NONE || !h->hashes) return;
-    for (uint32_t i = first; i < end; i++) {
-        __builtin_prefetch(hop_key(h, i)->p);
-        table_prefetch_directory(t, h->hashes[i]);
+    const struct entry *entries[HOP_GROUP];
+    uint32_t n = h->n_keys - first < HOP_GROUP ? h->n_keys - first : HOP_GROUP;
+    const uint64_t *hashes = h->hashes + first;
+    if (s->prefetch == PREFETCH_NONE || n < BATCH_MIN) return;
+    for (uint32_t i = 0; i < n; i++) {
+        __builtin_prefetch(hop_key(h, first + i)->p);
+        table_prefetch_directory(t, hashes[i]);
     }
-    for (uint32_t i = first; i < end; i++)
-        table_prefetch_buckets(t, h->hashes[i], s->prefetch >= PREFETCH_BUCKET_PROBE, h->flags & HOP_WRITE);
+    for (uint32_t i = 0; i < n; i++) table_prefetch_buckets(t, hashes[i], s->prefetch >= PREFETCH_BUCKET_PROBE, h->flags & HOP_WRITE);
     if (s->prefetch < PREFETCH_ENTRY) return;
-    for (uint32_t i = first; i < end; i++) table_prefetch_entry(t, h->hashes[i]);
+    for (uint32_t i = 0; i < n; i++) entries[i] = table_prefetch_entry(t, hashes[i]);
+    if (s->prefetch < PREFETCH_FULL) return;
+    for (uint32_t i = 0; i < n; i++)
+        if (entries[i]) batch_prefetch_value(entries[i], h->flags & HOP_VALUE);
 }
 
 /* --- values --- */
@@ -314,19 +324,31 @@ static struct entry *grown_entry(struct shard *s, const struct key *k, size_t si
         return NULL;
     }
     if (b) entry_write_pointer(n, b);
-    char *to = b ? b->bytes : entry_value(n);
     size_t kept = old_size < size ? old_size : size;
-    memcpy(to, old, kept);
-    memset(to + kept, 0, size - kept);
+    memcpy(b ? b->bytes : entry_value(n), old, kept);
+    if (b) blob_zero(b, kept, size);
+    else memset(entry_value(n) + kept, 0, size - kept);
     return n;
+}
+
+/* A blob that has room for size bytes, or that can be made to have it without copying; else NULL. */
+static struct blob *roomy_blob(struct shard *s, struct entry *e, size_t size) {
+    struct blob *b = entry_blob(e);
+    if (!b || b->refs > 1 || size <= ENTRY_EMBEDDED_MAX) return NULL;
+    if (size <= b->capacity) return b;
+    if (!blob_can_grow(b)) return NULL;
+    struct blob *grown = blob_grow(s->memory, b, with_spare(size));
+    if (!grown) grown = blob_grow(s->memory, b, size);
+    if (grown) entry_write_pointer(e, grown);
+    return grown;
 }
 
 char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare, enum key_event event) {
     struct entry *e = k->entry;
-    struct blob *b = e ? entry_blob(e) : NULL;
-    if (b && b->refs == 1 && size > ENTRY_EMBEDDED_MAX && size <= b->capacity) {
+    struct blob *b = e ? roomy_blob(s, e, size) : NULL;
+    if (b) {
         key_before_change(s, k, event);
-        if (size > b->size) memset(b->bytes + b->size, 0, size - b->size);
+        if (size > b->size) blob_zero(b, b->size, size);
         b->size = size;
         return b->bytes;
     }

@@ -46,7 +46,7 @@ static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->h
 /* Over the keys of a hop with several, in order: calls this before each key, and has the cache misses of a group of them overlap. */
 void key_prefetch_group(const struct shard *s, const struct hop *h, uint32_t first);
 static inline void key_prefetch_ahead(const struct shard *s, const struct hop *h, uint32_t nth) {
-    if (nth % HOP_GROUP == 0 && h->n_keys > 1) key_prefetch_group(s, h, nth);
+    if (nth % HOP_GROUP == 0 && h->hashes) key_prefetch_group(s, h, nth);
 }
 
 /* What a change is, for those who listen. */
