@@ -109,6 +109,7 @@ static void give_spare(struct thread *t, struct reply *r) {
 struct reply *conn_reply_begin(struct thread *t, struct conn *c) {
     if (c->reply_off || c->reply_skip || conn_has_work(c)) {
         t->scratch.size = 0;
+        t->scratch.failed = false;
         t->scratch.resp = c->resp;
         return &t->scratch;
     }
@@ -128,6 +129,7 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
         conn_mark(t, c);
         return;
     }
+    if (r->failed) c->out.failed = true;
     if (c->reply_off || c->reply_skip || !r->size) return;
     /* Earlier commands are unfinished: the reply takes its place among them. */
     char *copy = mi_malloc(r->size);

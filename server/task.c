@@ -53,6 +53,7 @@ static struct reply *output(struct thread *t, struct task *k) {
     struct conn *c = k->conn;
     if (k->no_reply) {
         t->scratch.size = 0;
+        t->scratch.failed = false;
         t->scratch.resp = c->resp;
         return &t->scratch;
     }
@@ -269,8 +270,8 @@ static void merge_custom(struct thread *t, struct task *k) {
 
 /* All pieces of a wave are back. */
 static void wave_done(struct thread *t, struct task *k) {
-    if (k->row->merge == MERGE_EACH) {
-        if (!merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
+    if (k->row->merge == MERGE_EACH) {      /* unwanted values stay with their pieces, which give their blobs back */
+        if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
     } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
     else for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
     for (uint32_t s = 0; s < t->n_threads; s++) {

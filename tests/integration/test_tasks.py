@@ -7,7 +7,7 @@ import time
 import pytest
 
 from configurations import LIGHT, SOAK
-from resp import Client
+from resp import Client, encode
 from server import SLOW
 
 pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
@@ -59,3 +59,18 @@ def test_pipelines_are_answered_beside_exclusive_commands(server):
     for t in threads:
         t.join()
     assert not faults, faults
+
+
+def test_values_that_a_silent_client_asked_for_are_given_back(server):
+    client = server.client()
+    before = int(server.info('memory')['used_memory'])
+    names = ['big:%d' % n for n in range(50)]
+    for byte in 'xy':
+        assert client.command('MSET', *(part for name in names for part in (name, byte * 20000))) == b'OK'
+        for _ in range(5):
+            client.send(encode('CLIENT', 'REPLY', 'SKIP') + encode('MGET', *names))
+    assert client.command('FLUSHALL') == b'OK'
+    deadline = time.monotonic() + 5 * SLOW
+    while int(server.info('memory')['used_memory']) > before + 100000:
+        assert time.monotonic() < deadline, server.info('memory')
+        time.sleep(0.05)
