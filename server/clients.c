@@ -6,7 +6,7 @@
 
 #include "server/conn.h"
 
-#define LIST_SLICE 64u              /* connections of one slice: two system calls and 350 bytes each, about 100 us */
+#define LIST_SLICE 64u /* connections of one slice: two system calls and 350 bytes each, about 100 us */
 
 typedef unsigned long long ull;
 
@@ -19,7 +19,8 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
     if (c->partial && c->partial->blob) queued += c->partial->blob_have;
     conn_address(c, peer);
     if (socket_local_text(c->stream.fd, local) < 0) *local = 0;
-    if (c->row) snprintf(command, sizeof command, "%s%s%s", c->row->parent ? c->row->parent->name : "", c->row->parent ? "|" : "", c->row->name);
+    if (c->row)
+        snprintf(command, sizeof command, "%s%s%s", c->row->parent ? c->row->parent->name : "", c->row->parent ? "|" : "", c->row->name);
     if (c->close_after_reply) flags[n_flags++] = 'c';
     if (c->unix_socket) flags[n_flags++] = 'U';
     if (c->no_evict) flags[n_flags++] = 'e';
@@ -27,12 +28,13 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
     if (!n_flags) flags[n_flags++] = 'N';
     flags[n_flags] = 0;
     int n = snprintf(out, size,
-        "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu argv-mem=0 multi-mem=0 "
+        "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu "
+        "argv-mem=0 multi-mem=0 "
         "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
-        (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ms - c->created_ms) / 1000, (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued,
-        room, c->out.capacity, c->out.capacity, c->out.size, c->out.n_refs + (flight ? 1 : 0), out_bytes + flight,
-        sizeof *c + queued + room + c->out.capacity + c->flight.capacity, c->stream.sending ? "rw" : "r", command, c->resp, c->lib_name ? c->lib_name : "",
-        c->lib_version ? c->lib_version : "");
+        (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ms - c->created_ms) / 1000,
+        (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room, c->out.capacity, c->out.capacity, c->out.size,
+        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, sizeof *c + queued + room + c->out.capacity + c->flight.capacity,
+        c->stream.sending ? "rw" : "r", command, c->resp, c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
@@ -51,7 +53,8 @@ enum client_type { TYPE_NORMAL, TYPE_MASTER, TYPE_REPLICA, TYPE_PUBSUB, TYPE_UNK
 
 static enum client_type type_of(const struct arg *a) {
     static const char *const names[] = {"normal", "master", "replica", "pubsub"};
-    for (int i = 0; i < 4; i++) if (arg_is(a, names[i])) return (enum client_type)i;
+    for (int i = 0; i < 4; i++)
+        if (arg_is(a, names[i])) return (enum client_type)i;
     return arg_is(a, "slave") ? TYPE_REPLICA : TYPE_UNKNOWN;
 }
 
@@ -65,10 +68,11 @@ static bool list_options(const struct hop *h, struct reply *r) {
     }
     if (h->argc > 3 && arg_is(&h->argv[2], "id")) {
         int64_t id;
-        for (uint32_t i = 3; i < h->argc; i++) if (!parse_int64(h->argv[i].p, h->argv[i].size, &id)) {
-            reply_error(r, "ERR Invalid client ID");
-            return false;
-        }
+        for (uint32_t i = 3; i < h->argc; i++)
+            if (!parse_int64(h->argv[i].p, h->argv[i].size, &id)) {
+                reply_error(r, "ERR Invalid client ID");
+                return false;
+            }
         return true;
     }
     reply_syntax_error(r);
@@ -79,7 +83,8 @@ static bool listed(const struct hop *h, const struct conn *c) {
     if (h->argc == 2) return true;
     if (h->argc == 4 && arg_is(&h->argv[2], "type")) return type_of(&h->argv[3]) == TYPE_NORMAL;
     int64_t id;
-    for (uint32_t i = 3; i < h->argc; i++) if (parse_int64(h->argv[i].p, h->argv[i].size, &id) && (uint64_t)id == c->id) return true;
+    for (uint32_t i = 3; i < h->argc; i++)
+        if (parse_int64(h->argv[i].p, h->argv[i].size, &id) && (uint64_t)id == c->id) return true;
     return false;
 }
 
@@ -112,7 +117,12 @@ void client_list_merge(const struct hop *h, struct reply *const *pieces, uint32_
 
 /* ---- KILL ---- */
 
-struct filter { const struct arg *addr, *laddr; int64_t id; enum client_type type; bool by_id, by_type, skip_me, old_style; };
+struct filter {
+    const struct arg *addr, *laddr;
+    int64_t id;
+    enum client_type type;
+    bool by_id, by_type, skip_me, old_style;
+};
 
 static bool kill_options(const struct hop *h, struct filter *f, struct reply *r) {
     *f = (struct filter){.skip_me = true};
@@ -157,7 +167,9 @@ static bool same_text(const struct arg *a, const char *text) { return a->size ==
 
 static bool killed(const struct filter *f, const struct conn *c, const struct conn *by) {
     char text[CONN_ADDRESS_MAX];
-    if (c->state >= CONN_CLOSING || (f->by_id && (uint64_t)f->id != c->id) || (f->by_type && f->type != TYPE_NORMAL) || (f->skip_me && c == by)) return false;
+    if (c->state >= CONN_CLOSING || (f->by_id && (uint64_t)f->id != c->id) || (f->by_type && f->type != TYPE_NORMAL) ||
+        (f->skip_me && c == by))
+        return false;
     if (f->addr) {
         conn_address(c, text);
         if (!same_text(f->addr, text)) return false;
@@ -205,10 +217,12 @@ void client_kill_merge(const struct hop *h, struct reply *const *pieces, uint32_
 enum hop_result client_pause_piece(struct shard *s, struct hop *h, struct reply *r) {
     struct thread *t = server.threads[s->id];
     int64_t ms;
-    if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms) || ms > INT64_MAX / 2) reply_error(r, "ERR timeout is not an integer or out of range");
+    if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms) || ms > INT64_MAX / 2)
+        reply_error(r, "ERR timeout is not an integer or out of range");
     else if (ms < 0) reply_error(r, "ERR timeout is negative");
     else if (h->argc > 4) reply_syntax_error(r);
-    else if (h->argc == 4 && !arg_is(&h->argv[3], "write") && !arg_is(&h->argv[3], "all")) reply_error(r, "ERR CLIENT PAUSE mode must be WRITE or ALL");
+    else if (h->argc == 4 && !arg_is(&h->argv[3], "write") && !arg_is(&h->argv[3], "all"))
+        reply_error(r, "ERR CLIENT PAUSE mode must be WRITE or ALL");
     else {
         /* A pause can be made longer and stricter, not shorter or weaker. */
         uint64_t until_ns = t->now_ns + ((uint64_t)ms < UINT64_MAX / 4000000 ? (uint64_t)ms * 1000000 : UINT64_MAX / 4);
@@ -234,8 +248,9 @@ void client_unblock(struct conn *c, struct arg *argv, uint32_t argc, struct repl
     int64_t id;
     (void)c;
     if (argc > 4) reply_error(r, "ERR wrong number of arguments for 'client|unblock' command");
-    else if (argc == 4 && !arg_is(&argv[3], "timeout") && !arg_is(&argv[3], "error")) reply_error(r, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-    else if (arg_int64(&argv[2], &id, r)) reply_int(r, 0);      /* no command blocks yet */
+    else if (argc == 4 && !arg_is(&argv[3], "timeout") && !arg_is(&argv[3], "error"))
+        reply_error(r, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    else if (arg_int64(&argv[2], &id, r)) reply_int(r, 0); /* no command blocks yet */
 }
 
 void client_no_evict(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {

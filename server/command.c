@@ -5,18 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOKUP_SIZE 1024u           /* a power of two, well above twice the rows */
+#define LOOKUP_SIZE 1024u /* a power of two, well above twice the rows */
 #define NAME_MAX_SIZE 32u
 
 static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
-static struct command *rows;        /* all top-level rows, copied, with what is filled in at start */
+static struct command *rows; /* all top-level rows, copied, with what is filled in at start */
 static size_t n_rows;
 static const struct command *by_number[COMMAND_ROWS_MAX];
-static uint16_t lookup[LOOKUP_SIZE];        /* row + 1; 0: empty */
+static uint16_t lookup[LOOKUP_SIZE]; /* row + 1; 0: empty */
 /* The first and the last 8 bytes of the name, lower case, and its size: they decide, for letters only and up to 16 of them. */
-static struct name { uint64_t head, tail; uint32_t size; bool sure; } names[LOOKUP_SIZE];
+static struct name {
+    uint64_t head, tail;
+    uint32_t size;
+    bool sure;
+} names[LOOKUP_SIZE];
 
 /* Lower-cases ASCII letters in 8 bytes. Two bytes that become the same letter are that letter, upper or lower case; others may be confused. */
 static inline uint64_t fold(uint64_t v) { return v | 0x2020202020202020u; }
@@ -35,15 +39,20 @@ static inline void read_name(const char *name, size_t size, uint64_t *head, uint
         *head = fold(load(name, 4));
         *tail = fold(load(name + size - 4, 4));
     } else {
-        *head = fold(size ? (uint64_t)(unsigned char)name[0] | (uint64_t)(unsigned char)name[size / 2] << 8 | (uint64_t)(unsigned char)name[size - 1] << 16 : 0);
+        *head = fold(size ? (uint64_t)(unsigned char)name[0] | (uint64_t)(unsigned char)name[size / 2] << 8 |
+                    (uint64_t)(unsigned char)name[size - 1] << 16
+                          : 0);
         *tail = size;
     }
 }
 
-static inline uint32_t place_of(uint64_t head, uint64_t tail) { return (uint32_t)((head * 0x9e3779b97f4a7c15u ^ tail * 0xc2b2ae3d27d4eb4fu) >> 54) & (LOOKUP_SIZE - 1); }
+static inline uint32_t place_of(uint64_t head, uint64_t tail) {
+    return (uint32_t)((head * 0x9e3779b97f4a7c15u ^ tail * 0xc2b2ae3d27d4eb4fu) >> 54) & (LOOKUP_SIZE - 1);
+}
 
 static bool same_name(const char *name, size_t size, const char *lower) {
-    for (size_t i = 0; i < size; i++) if (!lower[i] || tolower((unsigned char)name[i]) != lower[i]) return false;
+    for (size_t i = 0; i < size; i++)
+        if (!lower[i] || tolower((unsigned char)name[i]) != lower[i]) return false;
     return lower[size] == 0;
 }
 
@@ -61,7 +70,8 @@ const struct command *command_find(const char *name, size_t size) {
 }
 
 const struct command *command_find_sub(const struct command *parent, const char *name, size_t size) {
-    for (const struct command *sub = parent->subcommands; sub && sub->name; sub++) if (same_name(name, size, sub->name)) return sub;
+    for (const struct command *sub = parent->subcommands; sub && sub->name; sub++)
+        if (same_name(name, size, sub->name)) return sub;
     return NULL;
 }
 
@@ -78,17 +88,20 @@ static void fill_in(struct command *row, uint16_t *number) {
         row->key_last = row->keys[0].last < 0 ? row->keys[0].last : (int8_t)(row->keys[0].pos + row->keys[0].last);
         row->key_step = row->keys[0].step;
         /* Two specs of one key each (RENAME): one range. */
-        if (row->n_key_specs == 2 && row->keys[1].begin == KEY_BEGIN_INDEX && row->keys[1].pos == row->key_first + 1) row->key_last = row->keys[1].pos;
+        if (row->n_key_specs == 2 && row->keys[1].begin == KEY_BEGIN_INDEX && row->keys[1].pos == row->key_first + 1)
+            row->key_last = row->keys[1].pos;
     }
 }
 
 void commands_init(void) {
     uint16_t number = 1;
-    for (size_t f = 0; f < N_FAMILIES; f++) for (const struct command *row = families[f]; row->name; row++) n_rows++;
+    for (size_t f = 0; f < N_FAMILIES; f++)
+        for (const struct command *row = families[f]; row->name; row++) n_rows++;
     rows = calloc(n_rows, sizeof *rows);
     if (!rows) abort();
     size_t at = 0;
-    for (size_t f = 0; f < N_FAMILIES; f++) for (const struct command *row = families[f]; row->name; row++) rows[at++] = *row;
+    for (size_t f = 0; f < N_FAMILIES; f++)
+        for (const struct command *row = families[f]; row->name; row++) rows[at++] = *row;
     for (at = 0; at < n_rows; at++) {
         struct command *row = &rows[at];
         fill_in(row, &number);

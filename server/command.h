@@ -15,17 +15,17 @@
 
 struct conn;
 
-#define COMMAND_ROWS_MAX 512u       /* rows with subcommands; number 0 is none */
+#define COMMAND_ROWS_MAX 512u /* rows with subcommands; number 0 is none */
 
 /* How a command runs. */
 enum plan {
-    PLAN_CONNECTION,    /* at dispatch, on the connection's thread: on_connection */
-    PLAN_SINGLE,        /* one hop on the shard of its key: on_shard */
-    PLAN_SPREAD,        /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive */
-    PLAN_FANOUT,        /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
-    PLAN_ALL,           /* one piece on every shard (on_shard, HOP_PIECE), then merge */
-    PLAN_CURSOR,        /* one hop on the shard that the cursor in argv[1] names (cursor_shard): on_shard */
-    PLAN_EXCLUSIVE,     /* all shards are held by the coordinator: on_spread */
+    PLAN_CONNECTION, /* at dispatch, on the connection's thread: on_connection */
+    PLAN_SINGLE,     /* one hop on the shard of its key: on_shard */
+    PLAN_SPREAD,     /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive */
+    PLAN_FANOUT,     /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
+    PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
+    PLAN_CURSOR,     /* one hop on the shard that the cursor in argv[1] names (cursor_shard): on_shard */
+    PLAN_EXCLUSIVE,  /* all shards are held by the coordinator: on_spread */
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
@@ -33,36 +33,79 @@ enum plan {
 enum merge { MERGE_NONE, MERGE_SUM, MERGE_OK, MERGE_EACH, MERGE_CUSTOM };
 
 enum command_flags {
-    CMD_WRITE = 1 << 0, CMD_READONLY = 1 << 1, CMD_DENYOOM = 1 << 2, CMD_ADMIN = 1 << 3, CMD_PUBSUB = 1 << 4, CMD_NOSCRIPT = 1 << 5,
-    CMD_BLOCKING = 1 << 6, CMD_LOADING = 1 << 7, CMD_STALE = 1 << 8, CMD_FAST = 1 << 9, CMD_NO_AUTH = 1 << 10, CMD_MAY_REPLICATE = 1 << 11,
-    CMD_NO_MULTI = 1 << 12, CMD_MOVABLE_KEYS = 1 << 13, CMD_ALLOW_BUSY = 1 << 14, CMD_TOUCHES_ARBITRARY_KEYS = 1 << 15,
-    CMD_SKIP_MONITOR = 1 << 16, CMD_SKIP_SLOWLOG = 1 << 17, CMD_ASKING = 1 << 18, CMD_NO_ASYNC_LOADING = 1 << 19, CMD_PROTECTED = 1 << 20,
-    CMD_VALUE_HINT = 1 << 21,   /* not shown: stage 3 of the prefetch is worth it */
-    CMD_SLICED = 1 << 22,       /* not shown: on_shard may say HOP_AGAIN */
-    CMD_CHEAP = 1 << 23,        /* not shown: as good as FAST where time is taken */
+    CMD_WRITE = 1 << 0,
+    CMD_READONLY = 1 << 1,
+    CMD_DENYOOM = 1 << 2,
+    CMD_ADMIN = 1 << 3,
+    CMD_PUBSUB = 1 << 4,
+    CMD_NOSCRIPT = 1 << 5,
+    CMD_BLOCKING = 1 << 6,
+    CMD_LOADING = 1 << 7,
+    CMD_STALE = 1 << 8,
+    CMD_FAST = 1 << 9,
+    CMD_NO_AUTH = 1 << 10,
+    CMD_MAY_REPLICATE = 1 << 11,
+    CMD_NO_MULTI = 1 << 12,
+    CMD_MOVABLE_KEYS = 1 << 13,
+    CMD_ALLOW_BUSY = 1 << 14,
+    CMD_TOUCHES_ARBITRARY_KEYS = 1 << 15,
+    CMD_SKIP_MONITOR = 1 << 16,
+    CMD_SKIP_SLOWLOG = 1 << 17,
+    CMD_ASKING = 1 << 18,
+    CMD_NO_ASYNC_LOADING = 1 << 19,
+    CMD_PROTECTED = 1 << 20,
+    CMD_VALUE_HINT = 1 << 21, /* not shown: stage 3 of the prefetch is worth it */
+    CMD_SLICED = 1 << 22,     /* not shown: on_shard may say HOP_AGAIN */
+    CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */
 enum acl_category {
-    ACL_KEYSPACE = 1 << 0, ACL_READ = 1 << 1, ACL_WRITE = 1 << 2, ACL_SET = 1 << 3, ACL_SORTEDSET = 1 << 4, ACL_LIST = 1 << 5, ACL_HASH = 1 << 6,
-    ACL_STRING = 1 << 7, ACL_BITMAP = 1 << 8, ACL_HYPERLOGLOG = 1 << 9, ACL_GEO = 1 << 10, ACL_STREAM = 1 << 11, ACL_PUBSUB = 1 << 12,
-    ACL_ADMIN = 1 << 13, ACL_FAST = 1 << 14, ACL_SLOW = 1 << 15, ACL_BLOCKING = 1 << 16, ACL_DANGEROUS = 1 << 17, ACL_CONNECTION = 1 << 18,
-    ACL_TRANSACTION = 1 << 19, ACL_SCRIPTING = 1 << 20,
+    ACL_KEYSPACE = 1 << 0,
+    ACL_READ = 1 << 1,
+    ACL_WRITE = 1 << 2,
+    ACL_SET = 1 << 3,
+    ACL_SORTEDSET = 1 << 4,
+    ACL_LIST = 1 << 5,
+    ACL_HASH = 1 << 6,
+    ACL_STRING = 1 << 7,
+    ACL_BITMAP = 1 << 8,
+    ACL_HYPERLOGLOG = 1 << 9,
+    ACL_GEO = 1 << 10,
+    ACL_STREAM = 1 << 11,
+    ACL_PUBSUB = 1 << 12,
+    ACL_ADMIN = 1 << 13,
+    ACL_FAST = 1 << 14,
+    ACL_SLOW = 1 << 15,
+    ACL_BLOCKING = 1 << 16,
+    ACL_DANGEROUS = 1 << 17,
+    ACL_CONNECTION = 1 << 18,
+    ACL_TRANSACTION = 1 << 19,
+    ACL_SCRIPTING = 1 << 20,
 };
 
 /* A key spec, for COMMAND INFO and routing. begin: index (pos) or keyword; find: range (last, step, limit) or keynum. */
 enum key_begin { KEY_BEGIN_NONE, KEY_BEGIN_INDEX, KEY_BEGIN_KEYWORD, KEY_BEGIN_UNKNOWN };
 enum key_find { KEY_FIND_NONE, KEY_FIND_RANGE, KEY_FIND_KEYNUM, KEY_FIND_UNKNOWN };
 enum key_flags {
-    KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3, KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6,
-    KEY_DELETE = 1 << 7, KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
+    KEY_RO = 1 << 0,
+    KEY_RW = 1 << 1,
+    KEY_OW = 1 << 2,
+    KEY_RM = 1 << 3,
+    KEY_ACCESS = 1 << 4,
+    KEY_UPDATE = 1 << 5,
+    KEY_INSERT = 1 << 6,
+    KEY_DELETE = 1 << 7,
+    KEY_NOT_KEY = 1 << 8,
+    KEY_INCOMPLETE = 1 << 9,
+    KEY_VARIABLE_FLAGS = 1 << 10,
 };
 struct key_spec {
-    uint16_t flags;         /* enum key_flags */
+    uint16_t flags; /* enum key_flags */
     uint8_t begin, find;
-    int8_t pos;             /* KEY_BEGIN_INDEX: the first key's argument; KEYWORD: start from here */
+    int8_t pos; /* KEY_BEGIN_INDEX: the first key's argument; KEYWORD: start from here */
     const char *keyword;
-    int8_t last, step, limit;   /* RANGE: last key relative to the first (negative: from the end); KEYNUM: keynum index, first key, step */
+    int8_t last, step, limit; /* RANGE: last key relative to the first (negative: from the end); KEYNUM: keynum index, first key, step */
     const char *notes;
 };
 
@@ -70,7 +113,10 @@ struct key_spec {
 typedef void connection_fn(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r);
 
 /* The shards that a command over several keys works on: all those it needs are held by whoever runs it. */
-struct spread { struct shard *const *shards; uint32_t n; };     /* n 1: one shard has all keys */
+struct spread {
+    struct shard *const *shards;
+    uint32_t n;
+}; /* n 1: one shard has all keys */
 /* The shard of the hop's nth key. */
 struct shard *spread_shard(const struct spread *x, const struct hop *h, uint32_t nth);
 /* key_read_nth and key_write_nth on the right shard; *s (may be NULL) is set to it. */
@@ -84,37 +130,43 @@ typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
 typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r);
 
 /* A key spec with begin index and find range, as nearly all have. */
-#define KEY_RANGE(first_, last_, step_, flags_) {.flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_)}
-#define KEY_RANGE_NOTED(first_, last_, step_, flags_, notes_) {.flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_), .notes = (notes_)}
+#define KEY_RANGE(first_, last_, step_, flags_) \
+    { .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_) }
+#define KEY_RANGE_NOTED(first_, last_, step_, flags_, notes_)                                                                   \
+    {                                                                                                                           \
+        .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .pos = (first_), .last = (last_), .step = (step_), \
+        .notes = (notes_)                                                                                                       \
+    }
 
 struct command {
-    const char *name;               /* lower case; a subcommand's own name */
-    const char *group;              /* connection, generic, server, string ... */
+    const char *name;  /* lower case; a subcommand's own name */
+    const char *group; /* connection, generic, server, string ... */
     const char *since;
     const char *summary;
     const char *complexity;
-    int16_t arity;                  /* as in Redis: negative: at least */
-    uint8_t plan;                   /* enum plan */
-    uint8_t merge;                  /* enum merge */
-    uint32_t flags;                 /* enum command_flags */
-    uint32_t acl;                   /* enum acl_category, explicit ones */
+    int16_t arity;  /* as in Redis: negative: at least */
+    uint8_t plan;   /* enum plan */
+    uint8_t merge;  /* enum merge */
+    uint32_t flags; /* enum command_flags */
+    uint32_t acl;   /* enum acl_category, explicit ones */
     struct key_spec keys[2];
     uint8_t n_key_specs;
     connection_fn *on_connection;
     hop_fn *on_shard;
     spread_fn *on_spread;
     merge_fn *merge_custom;
-    const struct command *subcommands;      /* NULL-name-terminated */
-    const char *const *hints;       /* COMMAND INFO's tips, NULL-terminated; or NULL */
-    const char *const *help;        /* a container's HELP lines, NULL-terminated (without the first and the last two); or NULL */
+    const struct command *subcommands; /* NULL-name-terminated */
+    const char *const *hints;          /* COMMAND INFO's tips, NULL-terminated; or NULL */
+    const char *const *help;           /* a container's HELP lines, NULL-terminated (without the first and the last two); or NULL */
     /* Filled in at start. */
     const struct command *parent;
-    uint16_t number;                /* of the row, for statistics */
-    int8_t key_first, key_last, key_step;   /* of the range spec, as in COMMAND INFO */
+    uint16_t number;                      /* of the row, for statistics */
+    int8_t key_first, key_last, key_step; /* of the range spec, as in COMMAND INFO */
 };
 
 /* A family: its rows end with a row without a name. */
-extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[], commands_debug[];
+extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
+    commands_debug[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

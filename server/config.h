@@ -15,7 +15,10 @@ struct reply;
 struct arg;
 
 enum client_class { CLIENT_NORMAL, CLIENT_REPLICA, CLIENT_PUBSUB, CLIENT_CLASSES };
-struct output_limit { uint64_t hard, soft; uint64_t soft_s; };
+struct output_limit {
+    uint64_t hard, soft;
+    uint64_t soft_s;
+};
 
 #define CONFIG_TEXT_MAX 512u
 #define CONFIG_BIND_MAX 16u
@@ -26,18 +29,18 @@ struct config {
     uint32_t n_bind;
     int64_t port, tcp_backlog, tcp_keepalive_s, timeout_s, maxclients, threads, databases;
     char unixsocket[108];
-    int64_t unixsocketperm;     /* octal mode; 0: as umask says */
+    int64_t unixsocketperm; /* octal mode; 0: as umask says */
     bool protected_mode, pin;
-    int32_t io;                 /* enum proactor_kind */
+    int32_t io; /* enum proactor_kind */
     char requirepass[CONFIG_TEXT_MAX];
     /* limits */
     int64_t proto_max_bulk_len, client_query_buffer_limit, maxmemory;
     struct output_limit output_limit[CLIENT_CLASSES];
     /* behaviour */
-    int32_t prefetch;           /* enum prefetch_level */
-    int32_t enable_debug_command;       /* 0 no, 1 yes, 2 local */
-    int32_t huge_pages;         /* 0 auto, 1 yes, 2 no */
-    int32_t loglevel;           /* enum log_level */
+    int32_t prefetch;             /* enum prefetch_level */
+    int32_t enable_debug_command; /* 0 no, 1 yes, 2 local */
+    int32_t huge_pages;           /* 0 auto, 1 yes, 2 no */
+    int32_t loglevel;             /* enum log_level */
     int64_t hz, housekeeping_percent, slowlog_slower_us, slowlog_max_len;
     bool latency_tracking;
     char dir[CONFIG_TEXT_MAX], logfile[CONFIG_TEXT_MAX], pidfile[CONFIG_TEXT_MAX], dbfilename[CONFIG_TEXT_MAX];
@@ -45,7 +48,7 @@ struct config {
     bool daemonize, appendonly, rdbcompression, rdbchecksum, activerehashing;
     bool lazyfree_lazy_eviction, lazyfree_lazy_expire, lazyfree_lazy_server_del, lazyfree_lazy_user_del, lazyfree_lazy_user_flush;
     int32_t maxmemory_policy, appendfsync;
-    char config_file[CONFIG_TEXT_MAX];  /* INFO's config_file */
+    char config_file[CONFIG_TEXT_MAX]; /* INFO's config_file */
 };
 
 /* The current snapshot. Any thread. */

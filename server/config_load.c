@@ -15,8 +15,10 @@ static void help(void) {
     printf("darter %s: an in-memory datastore that speaks RESP\n\n"
            "usage: darter [FILE] [--directive value ...]\n"
            "       darter --help | --version\n\n"
-           "FILE is in redis.conf's format. Directives (default):\n\n", DARTER_VERSION);
-    for (const struct directive *d = directives; d->name; d++) printf("  --%s (%s)\n      %s\n", d->name, *d->fall_back ? d->fall_back : "\"\"", d->doc);
+           "FILE is in redis.conf's format. Directives (default):\n\n",
+        DARTER_VERSION);
+    for (const struct directive *d = directives; d->name; d++)
+        printf("  --%s (%s)\n      %s\n", d->name, *d->fall_back ? d->fall_back : "\"\"", d->doc);
 }
 
 /* Splits a line into words as Redis does: quotes, and escapes in double quotes. Words are written into buffer. -1: unbalanced quotes. */
@@ -124,7 +126,9 @@ int config_load(int argc, char **argv, bool *exit_now) {
         char values[2048] = "";
         int n = 0;
         for (; at < argc && (strncmp(argv[at], "--", 2) || !argv[at][2]); at++, n++) add_value(values, sizeof values, argv[at]);
-        wrong = n ? apply(c, name, values, why, sizeof why) : directive_find(name) ? "a value is missing" : "Bad directive or wrong number of arguments";
+        wrong = n                  ? apply(c, name, values, why, sizeof why)
+            : directive_find(name) ? "a value is missing"
+                                   : "Bad directive or wrong number of arguments";
         if (wrong) {
             fprintf(stderr, "darter: --%s %s: %s\n", name, values, wrong);
             goto failed;

@@ -4,16 +4,25 @@
 
 #include "server/config.h"
 
-enum directive_kind { DIRECTIVE_NUMBER, DIRECTIVE_OCTAL, DIRECTIVE_BYTES, DIRECTIVE_BOOL, DIRECTIVE_CHOICE, DIRECTIVE_TEXT, DIRECTIVE_BIND, DIRECTIVE_OUTPUT_LIMIT };
+enum directive_kind {
+    DIRECTIVE_NUMBER,
+    DIRECTIVE_OCTAL,
+    DIRECTIVE_BYTES,
+    DIRECTIVE_BOOL,
+    DIRECTIVE_CHOICE,
+    DIRECTIVE_TEXT,
+    DIRECTIVE_BIND,
+    DIRECTIVE_OUTPUT_LIMIT
+};
 enum directive_how { DIRECTIVE_FIXED, DIRECTIVE_MUTABLE };
 
 struct directive {
     const char *name;
     enum directive_kind kind;
-    size_t at, size;                /* in struct config; size of a text with its NUL */
+    size_t at, size; /* in struct config; size of a text with its NUL */
     int64_t low, high;
-    const char *fall_back;          /* the default, as text */
-    const char *const *names;       /* of a choice */
+    const char *fall_back;    /* the default, as text */
+    const char *const *names; /* of a choice */
     enum directive_how how;
     const char *doc;
 };

@@ -22,39 +22,44 @@
 enum conn_state { CONN_RUNNING, CONN_WAITING, CONN_BUSY, CONN_CLOSING, CONN_REMOVED };
 
 #define CONN_INPUT_PAUSE (256u << 10)
-#define CONN_COMMANDS_A_TICK 1024u      /* commands of one client in one tick */
-#define CONN_COMMANDS_OUT 4096u         /* commands of one client that are not finished */
-#define CONN_HOLD_BYTES 16384u          /* replies that wait for the rest of their pipeline, at most */
+#define CONN_COMMANDS_A_TICK 1024u /* commands of one client in one tick */
+#define CONN_COMMANDS_OUT 4096u    /* commands of one client that are not finished */
+#define CONN_HOLD_BYTES 16384u     /* replies that wait for the rest of their pipeline, at most */
 
 /* A command that is not whole yet, if it is large: so that what was parsed is not parsed again. */
 struct partial {
     uint32_t argc, have, capacity;
-    size_t at;                      /* where in the input parsing goes on */
-    bool skip_newline, blob_took_rest;      /* rest: the bytes behind `at` are in the blob now */
-    struct blob *blob;              /* the argument that is being received into its own allocation, */
-    size_t blob_size, blob_have;    /* its size, and what has arrived */
-    struct partial_arg { size_t at; uint32_t size; struct blob *blob; } *args;
+    size_t at;                         /* where in the input parsing goes on */
+    bool skip_newline, blob_took_rest; /* rest: the bytes behind `at` are in the blob now */
+    struct blob *blob;                 /* the argument that is being received into its own allocation, */
+    size_t blob_size, blob_have;       /* its size, and what has arrived */
+    struct partial_arg {
+        size_t at;
+        uint32_t size;
+        struct blob *blob;
+    } * args;
 };
 
 struct conn {
-    struct stream stream;           /* first: the proactor's name for it */
+    struct stream stream; /* first: the proactor's name for it */
     struct thread *thread;
-    struct conn *previous, *next;   /* the thread's list */
-    struct own *first, *last;       /* unfinished commands whose replies are not in out */
-    uint32_t n_out;                 /* commands dispatched and not finished */
+    struct conn *previous, *next; /* the thread's list */
+    struct own *first, *last;     /* unfinished commands whose replies are not in out */
+    uint32_t n_out;               /* commands dispatched and not finished */
     uint8_t state, resp;
-    bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, no_evict, held, reply_off, reply_skip, reply_skip_next, unix_socket;
+    bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, no_evict, held, reply_off, reply_skip,
+        reply_skip_next, unix_socket;
     uint16_t db;
-    struct reply out, flight;       /* flight: what an unfinished send still reads from */
-    size_t flight_at;               /* bytes of flight that are sent, */
-    uint32_t flight_ref;            /* and refs */
+    struct reply out, flight; /* flight: what an unfinished send still reads from */
+    size_t flight_at;         /* bytes of flight that are sent, */
+    uint32_t flight_ref;      /* and refs */
     struct block *in;
-    size_t in_at;                   /* bytes of in that were dispatched */
+    size_t in_at; /* bytes of in that were dispatched */
     struct partial *partial;
     struct task *task;
     uint64_t id, active_ns, soft_since_ns;
-    uint32_t slot;                  /* in the thread's array */
-    const struct command *row;      /* the command dispatched last */
+    uint32_t slot;             /* in the thread's array */
+    const struct command *row; /* the command dispatched last */
     int64_t created_ms;
     char *name, *lib_name, *lib_version;
 };

@@ -9,7 +9,7 @@
 
 #include "server/route.h"
 
-#define POPULATE_SLICE 256u         /* keys of one slice: about 100 us */
+#define POPULATE_SLICE 256u /* keys of one slice: about 100 us */
 #define POPULATE_KEY_MAX 512u
 
 /* ---- SLEEP: everything stands still, as in a server of one thread ---- */
@@ -56,7 +56,11 @@ static enum hop_result debug_set_active_expire(struct shard *s, struct hop *h, s
 
 /* ---- POPULATE: each shard makes its own keys, in slices ---- */
 
-struct population { const char *prefix; size_t prefix_size; int64_t count, size; };
+struct population {
+    const char *prefix;
+    size_t prefix_size;
+    int64_t count, size;
+};
 
 static bool population_of(const struct hop *h, struct population *p, struct reply *r) {
     *p = (struct population){.prefix = "key", .prefix_size = 3, .size = -1};
@@ -73,14 +77,19 @@ static bool population_of(const struct hop *h, struct population *p, struct repl
     return true;
 }
 
-struct populated { char name[POPULATE_KEY_MAX]; uint32_t size; uint64_t hash; int64_t n; };
+struct populated {
+    char name[POPULATE_KEY_MAX];
+    uint32_t size;
+    uint64_t hash;
+    int64_t n;
+};
 
 static bool populate_one(struct shard *s, struct db *db, const struct population *p, const struct populated *one, char *value) {
     struct key k;
     if (key_find(s, db, one->hash, one->name, one->size, &k)) return true;
     int digits = snprintf(value, 32, "value:%lld", (long long)one->n);
     size_t size = p->size < 0 ? (size_t)digits : (size_t)p->size;
-    if (size > (size_t)digits) value[digits] = 0;     /* snprintf's own NUL is part of the zeros */
+    if (size > (size_t)digits) value[digits] = 0; /* snprintf's own NUL is part of the zeros */
     return key_set_bytes(s, &k, value, size, false, EXPIRY_NONE, KEY_SET) == 0;
 }
 
@@ -149,31 +158,57 @@ static void merge_htstats(const struct hop *h, struct reply *const *pieces, uint
         }
         memcpy(&t, pieces[i]->p + 1, sizeof t);
         at += (size_t)snprintf(text + at, size - at,
-            "[shard %u]\n keys: %llu\n segments: %llu\n directory: 2^%u (%llu)\n buckets: %llu\n slots: %llu\n load: %.3f\n home: %llu\n neighbour: %llu\n stash: %llu\n"
-            " chained: %llu in %llu buckets\n splits: %llu\n merges: %llu\n growth withheld: %llu\n bytes: %llu (%.2f a key)\n fill of segments, by sixteenths:",
-            i, (unsigned long long)t.entries, (unsigned long long)t.segments, t.depth, (unsigned long long)t.directory_size, (unsigned long long)t.buckets,
-            (unsigned long long)t.slots, t.slots ? (double)t.entries / (double)t.slots : 0.0, (unsigned long long)t.home, (unsigned long long)t.neighbour,
-            (unsigned long long)t.stash, (unsigned long long)t.chain, (unsigned long long)t.chain_buckets, (unsigned long long)t.splits, (unsigned long long)t.merges,
-            (unsigned long long)t.withheld, (unsigned long long)t.bytes, t.entries ? (double)t.bytes / (double)t.entries : 0.0);
-        for (size_t j = 0; j < sizeof t.fill / sizeof *t.fill; j++) at += (size_t)snprintf(text + at, size - at, " %llu", (unsigned long long)t.fill[j]);
+            "[shard %u]\n keys: %llu\n segments: %llu\n directory: 2^%u (%llu)\n buckets: %llu\n slots: %llu\n load: %.3f\n home: %llu\n "
+            "neighbour: %llu\n stash: %llu\n"
+            " chained: %llu in %llu buckets\n splits: %llu\n merges: %llu\n growth withheld: %llu\n bytes: %llu (%.2f a key)\n fill of "
+            "segments, by sixteenths:",
+            i, (unsigned long long)t.entries, (unsigned long long)t.segments, t.depth, (unsigned long long)t.directory_size,
+            (unsigned long long)t.buckets, (unsigned long long)t.slots, t.slots ? (double)t.entries / (double)t.slots : 0.0,
+            (unsigned long long)t.home, (unsigned long long)t.neighbour, (unsigned long long)t.stash, (unsigned long long)t.chain,
+            (unsigned long long)t.chain_buckets, (unsigned long long)t.splits, (unsigned long long)t.merges, (unsigned long long)t.withheld,
+            (unsigned long long)t.bytes, t.entries ? (double)t.bytes / (double)t.entries : 0.0);
+        for (size_t j = 0; j < sizeof t.fill / sizeof *t.fill; j++)
+            at += (size_t)snprintf(text + at, size - at, " %llu", (unsigned long long)t.fill[j]);
         at += (size_t)snprintf(text + at, size - at, "\n");
     }
     reply_verbatim(r, "txt", text, at);
     free(text);
 }
 
-const char *const debug_help[] = {
-    "HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>", "    Show low level info about a key and its value.",
-    "POPULATE <count> [<prefix>] [<size>]", "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
-    "SET-ACTIVE-EXPIRE <0|1>", "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
+const char *const debug_help[] = {"HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>",
+    "    Show low level info about a key and its value.", "POPULATE <count> [<prefix>] [<size>]",
+    "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
+    "SET-ACTIVE-EXPIRE <0|1>",
+    "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
     "SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed.", NULL};
 
 #define DEBUG_FLAGS (CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_PROTECTED)
 const struct command debug_subcommands[] = {
     {.name = "sleep", .arity = 3, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS, .on_spread = debug_sleep},
-    {.name = "object", .arity = -3, .plan = PLAN_SINGLE, .flags = DEBUG_FLAGS, .on_shard = debug_object, .keys = {KEY_RANGE(2, 0, 1, KEY_RO)}, .n_key_specs = 1},
-    {.name = "set-active-expire", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_set_active_expire},
-    {.name = "populate", .arity = -3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS | CMD_WRITE | CMD_SLICED, .on_shard = debug_populate},
-    {.name = "htstats", .arity = -3, .plan = PLAN_ALL, .merge = MERGE_CUSTOM, .flags = DEBUG_FLAGS, .on_shard = debug_htstats, .merge_custom = merge_htstats},
-    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS},
-    {0}};
+    {.name = "object",
+        .arity = -3,
+        .plan = PLAN_SINGLE,
+        .flags = DEBUG_FLAGS,
+        .on_shard = debug_object,
+        .keys = {KEY_RANGE(2, 0, 1, KEY_RO)},
+        .n_key_specs = 1},
+    {.name = "set-active-expire",
+        .arity = 3,
+        .plan = PLAN_ALL,
+        .merge = MERGE_OK,
+        .flags = DEBUG_FLAGS,
+        .on_shard = debug_set_active_expire},
+    {.name = "populate",
+        .arity = -3,
+        .plan = PLAN_ALL,
+        .merge = MERGE_OK,
+        .flags = DEBUG_FLAGS | CMD_WRITE | CMD_SLICED,
+        .on_shard = debug_populate},
+    {.name = "htstats",
+        .arity = -3,
+        .plan = PLAN_ALL,
+        .merge = MERGE_CUSTOM,
+        .flags = DEBUG_FLAGS,
+        .on_shard = debug_htstats,
+        .merge_custom = merge_htstats},
+    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS}, {0}};

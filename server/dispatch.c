@@ -27,7 +27,8 @@ static void reject(struct thread *t, struct conn *c, const struct command *row, 
 
 static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
     char text[512];
-    size_t n = (size_t)snprintf(text, sizeof text, "ERR unknown command '%.*s', with args beginning with: ", (int)(argv[0].size < 128 ? argv[0].size : 128), argv[0].p);
+    size_t n = (size_t)snprintf(text, sizeof text,
+        "ERR unknown command '%.*s', with args beginning with: ", (int)(argv[0].size < 128 ? argv[0].size : 128), argv[0].p);
     size_t args = 0;
     for (uint32_t i = 1; i < argc && args < 128 && n < sizeof text; i++) {
         size_t left = 128 - args, size = argv[i].size < left ? argv[i].size : left;
@@ -49,7 +50,8 @@ static void unknown_subcommand(struct thread *t, struct conn *c, const struct co
 
 static void wrong_arity(struct thread *t, struct conn *c, const struct command *row) {
     char text[128];
-    snprintf(text, sizeof text, "ERR wrong number of arguments for '%s%s%s' command", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
+    snprintf(text, sizeof text, "ERR wrong number of arguments for '%s%s%s' command", row->parent ? row->parent->name : "",
+        row->parent ? "|" : "", row->name);
     reject(t, c, row, text);
 }
 
@@ -83,7 +85,8 @@ static inline uint8_t hop_flags(const struct conn *c, const struct command *row)
     return flags;
 }
 
-static inline struct hop *add_hop(struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
+static inline struct hop *add_hop(
+    struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
     struct hop *h = outbox_add(t, shard, c, argv, argc, shard != t->id || c->first);
     if (__builtin_expect(!h, 0)) {
         reply_now(t, c, "OOM out of memory for the command's arguments");
@@ -102,7 +105,7 @@ static inline uint32_t shard_of(const struct thread *t, const struct arg *key, u
 }
 
 static void single(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    if (!row->key_first) {      /* no key (TIME on a shard, for instance): the own shard */
+    if (!row->key_first) { /* no key (TIME on a shard, for instance): the own shard */
         struct hop *h = add_hop(t, c, row, t->id, argv, argc);
         if (!h) return;
         h->n_keys = 0;
@@ -216,7 +219,9 @@ static bool allowed(struct thread *t, struct conn *c, const struct command *row)
     if (__builtin_expect((row->flags & CMD_PROTECTED) != 0, 0)) {
         int debug = t->config->enable_debug_command;
         if (debug == 0 || (debug == 2 && !c->local)) {
-            reject(t, c, row, "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, "
+            reject(t, c, row,
+                "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local "
+                "connection, "
                 "otherwise you need to set this option in the configuration file, and then restart the server.");
             return false;
         }
@@ -252,7 +257,8 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         if (row->parent && row->parent->help && !strcmp(row->name, "help")) reply_help(t, c, row->parent);
         else on_connection(t, c, row, argv, argc);
         break;
-    case PLAN_FANOUT: case PLAN_SPREAD: taken = several_keys(t, c, row, argv, argc); break;
+    case PLAN_FANOUT:
+    case PLAN_SPREAD: taken = several_keys(t, c, row, argv, argc); break;
     case PLAN_CURSOR: taken = cursor(t, c, row, argv, argc); break;
     case PLAN_ALL:
         taken = drained(t, c);

@@ -8,6 +8,7 @@ enum time_unit { UNIT_MS, UNIT_S };
 
 /* The amount of EX, PX, EXAT, PXAT, SETEX ... as a time: ms of the Unix epoch, never EXPIRY_NONE. relative: counts from now. False: the error was replied
  * (no number; or zero, negative, beyond what fits: "invalid expire time in 'command' command"). */
-bool arg_expiry(const struct shard *s, const struct arg *amount, enum time_unit unit, bool relative, const char *command, int64_t *at_ms, struct reply *r);
+bool arg_expiry(const struct shard *s, const struct arg *amount, enum time_unit unit, bool relative, const char *command, int64_t *at_ms,
+    struct reply *r);
 
 #endif

@@ -13,12 +13,24 @@
 #include "server/version.h"
 
 /* A piece is raw: figures, those of each database, those of the commands that ran, and of the errors. */
-struct figures { struct shard_stats shard; struct thread_stats thread; struct memory_stats memory; uint32_t n_dbs, n_commands, n_errors; };
-struct db_figures { uint64_t keys, expiring; };
-struct command_figures { uint32_t row; bool with_histogram; struct command_stats stats; };
+struct figures {
+    struct shard_stats shard;
+    struct thread_stats thread;
+    struct memory_stats memory;
+    uint32_t n_dbs, n_commands, n_errors;
+};
+struct db_figures {
+    uint64_t keys, expiring;
+};
+struct command_figures {
+    uint32_t row;
+    bool with_histogram;
+    struct command_stats stats;
+};
 
 static bool wants(const struct hop *h, const char *section) {
-    for (uint32_t a = 1; a < h->argc; a++) if (arg_is(&h->argv[a], section) || arg_is(&h->argv[a], "all") || arg_is(&h->argv[a], "everything")) return true;
+    for (uint32_t a = 1; a < h->argc; a++)
+        if (arg_is(&h->argv[a], section) || arg_is(&h->argv[a], "all") || arg_is(&h->argv[a], "everything")) return true;
     return false;
 }
 
@@ -57,7 +69,10 @@ enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
 
 /* ---- the text ---- */
 
-struct text { char *p; size_t size, capacity; };
+struct text {
+    char *p;
+    size_t size, capacity;
+};
 
 static void add(struct text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(struct text *x, const char *format, ...) {
@@ -85,7 +100,7 @@ struct sums {
     struct memory_stats memory;
     const struct reply *const *pieces;
     uint32_t n;
-    struct command_stats *commands;     /* by row, with merged histograms */
+    struct command_stats *commands; /* by row, with merged histograms */
     struct error_stats errors[MEASURE_ERRORS_MAX];
     uint32_t n_errors;
 };
@@ -109,17 +124,20 @@ static void server_section(struct text *x, const struct sums *s) {
     char exe[512];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n < 0 ? 0 : n] = 0;
-    add(x, "# Server\r\nredis_version:%s\r\ndarter_version:%s\r\nredis_mode:standalone\r\nos:%s %s %s\r\narch_bits:%d\r\n", REPORTED_REDIS_VERSION, DARTER_VERSION, u.sysname,
-        u.release, u.machine, (int)sizeof(void *) * 8);
-    add(x, "multiplexing_api:%s\r\ngcc_version:%d.%d.%d\r\nprocess_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%lld\r\nserver_time_usec:%lld\r\n",
-        proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__, (int)getpid(), server.run_id,
-        (long long)config_current()->port, (long long)now_realtime_ms() * 1000);
-    add(x, "uptime_in_seconds:%llu\r\nuptime_in_days:%llu\r\nthreads:%u\r\nexecutable:%s\r\nconfig_file:%s\r\n", (ull)up_s, (ull)(up_s / 86400), server.n_threads, exe,
-        config_current()->config_file);
+    add(x, "# Server\r\nredis_version:%s\r\ndarter_version:%s\r\nredis_mode:standalone\r\nos:%s %s %s\r\narch_bits:%d\r\n",
+        REPORTED_REDIS_VERSION, DARTER_VERSION, u.sysname, u.release, u.machine, (int)sizeof(void *) * 8);
+    add(x,
+        "multiplexing_api:%s\r\ngcc_version:%d.%d.%d\r\nprocess_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%lld\r\nserver_"
+        "time_usec:%lld\r\n",
+        proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll", __GNUC__, __GNUC_MINOR__,
+        __GNUC_PATCHLEVEL__, (int)getpid(), server.run_id, (long long)config_current()->port, (long long)now_realtime_ms() * 1000);
+    add(x, "uptime_in_seconds:%llu\r\nuptime_in_days:%llu\r\nthreads:%u\r\nexecutable:%s\r\nconfig_file:%s\r\n", (ull)up_s,
+        (ull)(up_s / 86400), server.n_threads, exe, config_current()->config_file);
 }
 
 static void clients_section(struct text *x, const struct sums *s) {
-    add(x, "# Clients\r\nconnected_clients:%llu\r\ncluster_connections:0\r\nmaxclients:%lld\r\nblocked_clients:0\r\n", (ull)s->thread.clients, (long long)config_current()->maxclients);
+    add(x, "# Clients\r\nconnected_clients:%llu\r\ncluster_connections:0\r\nmaxclients:%lld\r\nblocked_clients:0\r\n",
+        (ull)s->thread.clients, (long long)config_current()->maxclients);
 }
 
 static uint64_t resident(void) {
@@ -137,25 +155,42 @@ static void memory_section(struct text *x, const struct sums *s) {
     human(s->memory.peak, peak, sizeof peak);
     human(r, rss, sizeof rss);
     human((uint64_t)config_current()->maxmemory, most, sizeof most);
-    add(x, "# Memory\r\nused_memory:%llu\r\nused_memory_human:%s\r\nused_memory_rss:%llu\r\nused_memory_rss_human:%s\r\nused_memory_peak:%llu\r\nused_memory_peak_human:%s\r\n",
+    add(x,
+        "# "
+        "Memory\r\nused_memory:%llu\r\nused_memory_human:%s\r\nused_memory_rss:%llu\r\nused_memory_rss_human:%s\r\nused_memory_peak:%"
+        "llu\r\nused_memory_peak_human:%s\r\n",
         (ull)s->memory.used, used, (ull)r, rss, (ull)s->memory.peak, peak);
-    add(x, "used_memory_dataset:%llu\r\nallocator_reserved:%llu\r\nmaxmemory:%lld\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\nmem_fragmentation_ratio:%.2f\r\nmem_allocator:mimalloc-%d.%d.%d\r\n",
-        (ull)s->memory.used, (ull)s->memory.reserved, (long long)config_current()->maxmemory, most, s->memory.used ? (double)r / (double)s->memory.used : 0.0,
-        MI_MALLOC_VERSION / 100, MI_MALLOC_VERSION / 10 % 10, MI_MALLOC_VERSION % 10);
+    add(x,
+        "used_memory_dataset:%llu\r\nallocator_reserved:%llu\r\nmaxmemory:%lld\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\nmem_"
+        "fragmentation_ratio:%.2f\r\nmem_allocator:mimalloc-%d.%d.%d\r\n",
+        (ull)s->memory.used, (ull)s->memory.reserved, (long long)config_current()->maxmemory, most,
+        s->memory.used ? (double)r / (double)s->memory.used : 0.0, MI_MALLOC_VERSION / 100, MI_MALLOC_VERSION / 10 % 10,
+        MI_MALLOC_VERSION % 10);
 }
 
 static void stats_section(struct text *x, const struct sums *s) {
-    add(x, "# Stats\r\ntotal_connections_received:%llu\r\ntotal_commands_processed:%llu\r\ntotal_net_input_bytes:%llu\r\ntotal_net_output_bytes:%llu\r\nrejected_connections:%llu\r\n",
-        (ull)s->thread.connections, (ull)s->thread.commands, (ull)s->thread.input_bytes, (ull)s->thread.output_bytes, (ull)s->thread.rejected);
-    add(x, "expired_keys:%llu\r\nexpired_keys_active:%llu\r\nexpired_keys_lazy:%llu\r\nevicted_keys:0\r\nkeyspace_hits:%llu\r\nkeyspace_misses:%llu\r\n",
-        (ull)(s->shard.expired_active + s->shard.expired_lazy), (ull)s->shard.expired_active, (ull)s->shard.expired_lazy, (ull)s->shard.hits, (ull)s->shard.misses);
-    add(x, "total_error_replies:%llu\r\nlongest_expire_slice_usec:%llu\r\n", (ull)s->thread.errors, (ull)(s->thread.longest_keep_ns / 1000));
+    add(x,
+        "# "
+        "Stats\r\ntotal_connections_received:%llu\r\ntotal_commands_processed:%llu\r\ntotal_net_input_bytes:%llu\r\ntotal_net_output_bytes:"
+        "%llu\r\nrejected_connections:%llu\r\n",
+        (ull)s->thread.connections, (ull)s->thread.commands, (ull)s->thread.input_bytes, (ull)s->thread.output_bytes,
+        (ull)s->thread.rejected);
+    add(x,
+        "expired_keys:%llu\r\nexpired_keys_active:%llu\r\nexpired_keys_lazy:%llu\r\nevicted_keys:0\r\nkeyspace_hits:%llu\r\nkeyspace_"
+        "misses:%llu\r\n",
+        (ull)(s->shard.expired_active + s->shard.expired_lazy), (ull)s->shard.expired_active, (ull)s->shard.expired_lazy,
+        (ull)s->shard.hits, (ull)s->shard.misses);
+    add(x, "total_error_replies:%llu\r\nlongest_expire_slice_usec:%llu\r\n", (ull)s->thread.errors,
+        (ull)(s->thread.longest_keep_ns / 1000));
     add(x, "prefetch_groups:%llu\r\nprefetched_hops:%llu\r\nprefetch_distance_avg:%.2f\r\n", (ull)s->shard.groups, (ull)s->shard.prefetched,
         s->shard.prefetched ? (double)s->shard.ahead / (double)s->shard.prefetched / 2 : 0.0);
 }
 
 static void persistence_section(struct text *x, const struct sums *s) {
-    add(x, "# Persistence\r\nloading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:%llu\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n", (ull)s->shard.dirty);
+    add(x,
+        "# "
+        "Persistence\r\nloading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:%llu\r\nrdb_bgsave_in_progress:0\r\naof_enabled:0\r\n",
+        (ull)s->shard.dirty);
 }
 
 static void replication_section(struct text *x, const struct sums *s) {
@@ -168,9 +203,12 @@ static void cpu_section(struct text *x, const struct sums *s) {
     (void)s;
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
-    add(x, "# CPU\r\nused_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\nused_cpu_sys_children:%ld.%06ld\r\nused_cpu_user_children:%ld.%06ld\r\n", (long)self.ru_stime.tv_sec,
-        (long)self.ru_stime.tv_usec, (long)self.ru_utime.tv_sec, (long)self.ru_utime.tv_usec, (long)children.ru_stime.tv_sec, (long)children.ru_stime.tv_usec,
-        (long)children.ru_utime.tv_sec, (long)children.ru_utime.tv_usec);
+    add(x,
+        "# "
+        "CPU\r\nused_cpu_sys:%ld.%06ld\r\nused_cpu_user:%ld.%06ld\r\nused_cpu_sys_children:%ld.%06ld\r\nused_cpu_user_children:%ld.%"
+        "06ld\r\n",
+        (long)self.ru_stime.tv_sec, (long)self.ru_stime.tv_usec, (long)self.ru_utime.tv_sec, (long)self.ru_utime.tv_usec,
+        (long)children.ru_stime.tv_sec, (long)children.ru_stime.tv_usec, (long)children.ru_utime.tv_sec, (long)children.ru_utime.tv_usec);
 }
 
 static void cluster_section(struct text *x, const struct sums *s) {
@@ -197,9 +235,12 @@ static void threads_section(struct text *x, const struct sums *s) {
     for (uint32_t i = 0; i < s->n; i++) {
         struct figures f;
         memcpy(&f, s->pieces[i]->p, sizeof f);
-        add(x, "thread%u:clients=%llu,commands=%llu,ticks=%llu,sleeps=%llu,wakes=%llu,sends=%llu,hops_sent=%llu,batches_sent=%llu,hops_taken=%llu,batches_taken=%llu,tasks=%llu,exclusives=%llu\r\n",
-            i, (ull)f.thread.clients, (ull)f.thread.commands, (ull)f.thread.ticks, (ull)f.thread.sleeps, (ull)f.thread.wakes, (ull)f.thread.sends, (ull)f.thread.hops_sent,
-            (ull)f.thread.batches_sent, (ull)f.thread.hops_taken, (ull)f.thread.batches_taken, (ull)f.thread.tasks, (ull)f.thread.exclusives);
+        add(x,
+            "thread%u:clients=%llu,commands=%llu,ticks=%llu,sleeps=%llu,wakes=%llu,sends=%llu,hops_sent=%llu,batches_sent=%llu,hops_taken=%"
+            "llu,batches_taken=%llu,tasks=%llu,exclusives=%llu\r\n",
+            i, (ull)f.thread.clients, (ull)f.thread.commands, (ull)f.thread.ticks, (ull)f.thread.sleeps, (ull)f.thread.wakes,
+            (ull)f.thread.sends, (ull)f.thread.hops_sent, (ull)f.thread.batches_sent, (ull)f.thread.hops_taken, (ull)f.thread.batches_taken,
+            (ull)f.thread.tasks, (ull)f.thread.exclusives);
     }
 }
 
@@ -217,8 +258,8 @@ static void commandstats_section(struct text *x, const struct sums *s) {
         if (!c->calls && !c->rejected) continue;
         full_name(command_by_number((uint16_t)i), name, sizeof name);
         double each_us = c->timed ? (double)c->cycles * ns / 1000 / (double)c->timed : 0;
-        add(x, "cmdstat_%s:calls=%llu,usec=%.0f,usec_per_call=%.2f,rejected_calls=%llu,failed_calls=%llu\r\n", name, (ull)c->calls, each_us * (double)c->calls, each_us,
-            (ull)c->rejected, (ull)c->failed);
+        add(x, "cmdstat_%s:calls=%llu,usec=%.0f,usec_per_call=%.2f,rejected_calls=%llu,failed_calls=%llu\r\n", name, (ull)c->calls,
+            each_us * (double)c->calls, each_us, (ull)c->rejected, (ull)c->failed);
     }
 }
 
@@ -230,8 +271,8 @@ static void latencystats_section(struct text *x, const struct sums *s) {
         char name[64];
         if (!h || !h->n) continue;
         full_name(command_by_number((uint16_t)i), name, sizeof name);
-        add(x, "latency_percentiles_usec_%s:p50=%.3f,p99=%.3f,p99.9=%.3f\r\n", name, (double)histogram_percentile(h, 0.5) * us, (double)histogram_percentile(h, 0.99) * us,
-            (double)histogram_percentile(h, 0.999) * us);
+        add(x, "latency_percentiles_usec_%s:p50=%.3f,p99=%.3f,p99.9=%.3f\r\n", name, (double)histogram_percentile(h, 0.5) * us,
+            (double)histogram_percentile(h, 0.99) * us, (double)histogram_percentile(h, 0.999) * us);
     }
 }
 
@@ -240,12 +281,15 @@ static void errorstats_section(struct text *x, const struct sums *s) {
     for (uint32_t i = 0; i < s->n_errors; i++) add(x, "errorstat_%s:count=%llu\r\n", s->errors[i].word, (ull)s->errors[i].count);
 }
 
-static const struct section { const char *name; void (*write)(struct text *, const struct sums *); bool by_default, in_all; } sections[] = {
-    {"server", server_section, true, true}, {"clients", clients_section, true, true}, {"memory", memory_section, true, true},
-    {"persistence", persistence_section, true, true}, {"stats", stats_section, true, true}, {"replication", replication_section, true, true},
-    {"cpu", cpu_section, true, true}, {"commandstats", commandstats_section, false, true}, {"latencystats", latencystats_section, false, true},
-    {"errorstats", errorstats_section, true, true}, {"cluster", cluster_section, true, true}, {"keyspace", keyspace_section, true, true},
-    {"threads", threads_section, false, true}};
+static const struct section {
+    const char *name;
+    void (*write)(struct text *, const struct sums *);
+    bool by_default, in_all;
+} sections[] = {{"server", server_section, true, true}, {"clients", clients_section, true, true}, {"memory", memory_section, true, true},
+    {"persistence", persistence_section, true, true}, {"stats", stats_section, true, true},
+    {"replication", replication_section, true, true}, {"cpu", cpu_section, true, true}, {"commandstats", commandstats_section, false, true},
+    {"latencystats", latencystats_section, false, true}, {"errorstats", errorstats_section, true, true},
+    {"cluster", cluster_section, true, true}, {"keyspace", keyspace_section, true, true}, {"threads", threads_section, false, true}};
 #define N_SECTIONS (sizeof sections / sizeof *sections)
 
 static void sum_commands(struct sums *s, const struct figures *f, const char *p) {
@@ -323,7 +367,8 @@ void info_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, st
     for (size_t i = 0; i < N_SECTIONS; i++) wanted[i] = h->argc == 1 && sections[i].by_default;
     for (uint32_t a = 1; a < h->argc; a++) {
         bool all = arg_is(&h->argv[a], "all") || arg_is(&h->argv[a], "everything"), usual = arg_is(&h->argv[a], "default");
-        for (size_t i = 0; i < N_SECTIONS; i++) wanted[i] |= (all && sections[i].in_all) || (usual && sections[i].by_default) || arg_is(&h->argv[a], sections[i].name);
+        for (size_t i = 0; i < N_SECTIONS; i++)
+            wanted[i] |= (all && sections[i].in_all) || (usual && sections[i].by_default) || arg_is(&h->argv[a], sections[i].name);
     }
     for (size_t i = 0; i < N_SECTIONS; i++) {
         if (!wanted[i]) continue;

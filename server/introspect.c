@@ -5,32 +5,42 @@
 
 #include "server/glob.h"
 
-static const struct { uint32_t bit; const char *name; } flag_names[] = {
-    {CMD_WRITE, "write"}, {CMD_READONLY, "readonly"}, {CMD_DENYOOM, "denyoom"}, {CMD_ADMIN, "admin"}, {CMD_PUBSUB, "pubsub"}, {CMD_NOSCRIPT, "noscript"},
-    {CMD_BLOCKING, "blocking"}, {CMD_LOADING, "loading"}, {CMD_STALE, "stale"}, {CMD_SKIP_MONITOR, "skip_monitor"}, {CMD_SKIP_SLOWLOG, "skip_slowlog"},
-    {CMD_ASKING, "asking"}, {CMD_FAST, "fast"}, {CMD_NO_AUTH, "no_auth"}, {CMD_MAY_REPLICATE, "may_replicate"}, {CMD_NO_MULTI, "no_multi"},
-    {CMD_MOVABLE_KEYS, "movablekeys"}, {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"},
-    {CMD_NO_ASYNC_LOADING, "no_async_loading"}};
-static const struct { uint32_t bit; const char *name; } acl_names[] = {
-    {ACL_KEYSPACE, "keyspace"}, {ACL_READ, "read"}, {ACL_WRITE, "write"}, {ACL_SET, "set"}, {ACL_SORTEDSET, "sortedset"}, {ACL_LIST, "list"}, {ACL_HASH, "hash"},
-    {ACL_STRING, "string"}, {ACL_BITMAP, "bitmap"}, {ACL_HYPERLOGLOG, "hyperloglog"}, {ACL_GEO, "geo"}, {ACL_STREAM, "stream"}, {ACL_PUBSUB, "pubsub"},
-    {ACL_ADMIN, "admin"}, {ACL_FAST, "fast"}, {ACL_SLOW, "slow"}, {ACL_BLOCKING, "blocking"}, {ACL_DANGEROUS, "dangerous"}, {ACL_CONNECTION, "connection"},
-    {ACL_TRANSACTION, "transaction"}, {ACL_SCRIPTING, "scripting"}};
-static const struct { uint32_t bit; const char *name; } key_flag_names[] = {
-    {KEY_RO, "RO"}, {KEY_RW, "RW"}, {KEY_OW, "OW"}, {KEY_RM, "RM"}, {KEY_ACCESS, "access"}, {KEY_UPDATE, "update"}, {KEY_INSERT, "insert"}, {KEY_DELETE, "delete"},
-    {KEY_NOT_KEY, "not_key"}, {KEY_INCOMPLETE, "incomplete"}, {KEY_VARIABLE_FLAGS, "variable_flags"}};
+static const struct {
+    uint32_t bit;
+    const char *name;
+} flag_names[] = {{CMD_WRITE, "write"}, {CMD_READONLY, "readonly"}, {CMD_DENYOOM, "denyoom"}, {CMD_ADMIN, "admin"}, {CMD_PUBSUB, "pubsub"},
+    {CMD_NOSCRIPT, "noscript"}, {CMD_BLOCKING, "blocking"}, {CMD_LOADING, "loading"}, {CMD_STALE, "stale"},
+    {CMD_SKIP_MONITOR, "skip_monitor"}, {CMD_SKIP_SLOWLOG, "skip_slowlog"}, {CMD_ASKING, "asking"}, {CMD_FAST, "fast"},
+    {CMD_NO_AUTH, "no_auth"}, {CMD_MAY_REPLICATE, "may_replicate"}, {CMD_NO_MULTI, "no_multi"}, {CMD_MOVABLE_KEYS, "movablekeys"},
+    {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"}, {CMD_NO_ASYNC_LOADING, "no_async_loading"}};
+static const struct {
+    uint32_t bit;
+    const char *name;
+} acl_names[] = {{ACL_KEYSPACE, "keyspace"}, {ACL_READ, "read"}, {ACL_WRITE, "write"}, {ACL_SET, "set"}, {ACL_SORTEDSET, "sortedset"},
+    {ACL_LIST, "list"}, {ACL_HASH, "hash"}, {ACL_STRING, "string"}, {ACL_BITMAP, "bitmap"}, {ACL_HYPERLOGLOG, "hyperloglog"},
+    {ACL_GEO, "geo"}, {ACL_STREAM, "stream"}, {ACL_PUBSUB, "pubsub"}, {ACL_ADMIN, "admin"}, {ACL_FAST, "fast"}, {ACL_SLOW, "slow"},
+    {ACL_BLOCKING, "blocking"}, {ACL_DANGEROUS, "dangerous"}, {ACL_CONNECTION, "connection"}, {ACL_TRANSACTION, "transaction"},
+    {ACL_SCRIPTING, "scripting"}};
+static const struct {
+    uint32_t bit;
+    const char *name;
+} key_flag_names[] = {{KEY_RO, "RO"}, {KEY_RW, "RW"}, {KEY_OW, "OW"}, {KEY_RM, "RM"}, {KEY_ACCESS, "access"}, {KEY_UPDATE, "update"},
+    {KEY_INSERT, "insert"}, {KEY_DELETE, "delete"}, {KEY_NOT_KEY, "not_key"}, {KEY_INCOMPLETE, "incomplete"},
+    {KEY_VARIABLE_FLAGS, "variable_flags"}};
 #define LENGTH(a) (sizeof(a) / sizeof *(a))
 
 /* Replies the names of the bits that are set, as a set of status strings. */
-#define REPLY_NAMES(r, bits, names, prefix) do { \
-        size_t count_ = 0; \
-        for (size_t i_ = 0; i_ < LENGTH(names); i_++) count_ += ((bits) & names[i_].bit) != 0; \
-        reply_set(r, count_); \
-        for (size_t i_ = 0; i_ < LENGTH(names); i_++) if ((bits) & names[i_].bit) { \
-            char text_[48]; \
-            snprintf(text_, sizeof text_, "%s%s", prefix, names[i_].name); \
-            reply_status(r, text_); \
-        } \
+#define REPLY_NAMES(r, bits, names, prefix)                                                  \
+    do {                                                                                     \
+        size_t count_ = 0;                                                                   \
+        for (size_t i_ = 0; i_ < LENGTH(names); i_++) count_ += ((bits)&names[i_].bit) != 0; \
+        reply_set(r, count_);                                                                \
+        for (size_t i_ = 0; i_ < LENGTH(names); i_++)                                        \
+            if ((bits)&names[i_].bit) {                                                      \
+                char text_[48];                                                              \
+                snprintf(text_, sizeof text_, "%s%s", prefix, names[i_].name);               \
+                reply_status(r, text_);                                                      \
+            }                                                                                \
     } while (0)
 
 /* Explicit categories, and those that follow from flags. */
@@ -205,7 +215,8 @@ static bool listed(const struct command *row, enum list_filter filter, const str
     case LIST_MODULE: return false;
     case LIST_PATTERN: return glob_match(by->p, by->size, name, strlen(name), true);
     case LIST_ACLCAT:
-        for (size_t i = 0; i < LENGTH(acl_names); i++) if (categories(row) & acl_names[i].bit && arg_is(by, acl_names[i].name)) return true;
+        for (size_t i = 0; i < LENGTH(acl_names); i++)
+            if (categories(row) & acl_names[i].bit && arg_is(by, acl_names[i].name)) return true;
         return false;
     }
     return false;
@@ -244,24 +255,55 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
     }
 }
 
-const char *const introspect_help[] = {
-    "(no subcommand)", "    Return details about all Redis commands.", "COUNT", "    Return the total number of commands in this Redis server.", "LIST",
-    "    Return a list of all commands in this Redis server.", "INFO [<command-name> ...]", "    Return details about multiple Redis commands.",
+const char *const introspect_help[] = {"(no subcommand)", "    Return details about all Redis commands.", "COUNT",
+    "    Return the total number of commands in this Redis server.", "LIST", "    Return a list of all commands in this Redis server.",
+    "INFO [<command-name> ...]", "    Return details about multiple Redis commands.",
     "    If no command names are given, documentation details for all", "    commands are returned.", "DOCS [<command-name> ...]",
     "    Return documentation details about multiple Redis commands.", "    If no command names are given, documentation details for all",
     "    commands are returned.", NULL};
 
 #define FLAGS (CMD_LOADING | CMD_STALE)
 static const char *const no_order[] = {"nondeterministic_output_order", NULL};
-const struct command introspect_subcommands[] = {
-    {.name = "count", .since = "2.8.13", .summary = "Get total number of Redis commands", .complexity = "O(1)", .arity = 2, .flags = FLAGS, .acl = ACL_CONNECTION,
-        .on_connection = count},
-    {.name = "docs", .since = "7.0.0", .summary = "Get array of specific Redis command documentation", .complexity = "O(N) where N is the number of commands to look up",
-        .arity = -2, .flags = FLAGS, .acl = ACL_CONNECTION, .on_connection = docs, .hints = no_order},
-    {.name = "info", .since = "2.8.13", .summary = "Get array of specific Redis command details, or all when no argument is given.",
-        .complexity = "O(N) where N is the number of commands to look up", .arity = -2, .flags = FLAGS, .acl = ACL_CONNECTION, .on_connection = details, .hints = no_order},
-    {.name = "list", .since = "7.0.0", .summary = "Get an array of Redis command names", .complexity = "O(N) where N is the total number of Redis commands", .arity = -2,
-        .flags = FLAGS, .acl = ACL_CONNECTION, .on_connection = list, .hints = no_order},
-    {.name = "help", .since = "5.0.0", .summary = "Show helpful text about the different subcommands", .complexity = "O(1)", .arity = 2, .flags = FLAGS,
+const struct command introspect_subcommands[] = {{.name = "count",
+                                                     .since = "2.8.13",
+                                                     .summary = "Get total number of Redis commands",
+                                                     .complexity = "O(1)",
+                                                     .arity = 2,
+                                                     .flags = FLAGS,
+                                                     .acl = ACL_CONNECTION,
+                                                     .on_connection = count},
+    {.name = "docs",
+        .since = "7.0.0",
+        .summary = "Get array of specific Redis command documentation",
+        .complexity = "O(N) where N is the number of commands to look up",
+        .arity = -2,
+        .flags = FLAGS,
+        .acl = ACL_CONNECTION,
+        .on_connection = docs,
+        .hints = no_order},
+    {.name = "info",
+        .since = "2.8.13",
+        .summary = "Get array of specific Redis command details, or all when no argument is given.",
+        .complexity = "O(N) where N is the number of commands to look up",
+        .arity = -2,
+        .flags = FLAGS,
+        .acl = ACL_CONNECTION,
+        .on_connection = details,
+        .hints = no_order},
+    {.name = "list",
+        .since = "7.0.0",
+        .summary = "Get an array of Redis command names",
+        .complexity = "O(N) where N is the total number of Redis commands",
+        .arity = -2,
+        .flags = FLAGS,
+        .acl = ACL_CONNECTION,
+        .on_connection = list,
+        .hints = no_order},
+    {.name = "help",
+        .since = "5.0.0",
+        .summary = "Show helpful text about the different subcommands",
+        .complexity = "O(1)",
+        .arity = 2,
+        .flags = FLAGS,
         .acl = ACL_CONNECTION},
     {0}};

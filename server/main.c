@@ -51,7 +51,8 @@ static int listen_all(const struct config *c) {
         int fd = socket_listen_tcp(c->bind[i], (uint16_t)c->port, (int)c->tcp_backlog);
         if (fd == SOCKET_ABSENT) continue;
         if (fd < 0) {
-            log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port, fd == -EINVAL ? "not an address" : strerror(-fd));
+            log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port,
+                fd == -EINVAL ? "not an address" : strerror(-fd));
             return 1;
         }
         server.listeners[server.n_listeners++] = fd;
@@ -83,7 +84,8 @@ static void raise_file_limit(const struct config *c) {
     if (getrlimit(RLIMIT_NOFILE, &l)) return;
     l.rlim_cur = l.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &l)) l.rlim_cur = had;
-    log_line(LOG_WARNING_LEVEL, "maxclients needs %llu open files, but only %llu are allowed", (unsigned long long)want, (unsigned long long)l.rlim_cur);
+    log_line(LOG_WARNING_LEVEL, "maxclients needs %llu open files, but only %llu are allowed", (unsigned long long)want,
+        (unsigned long long)l.rlim_cur);
 }
 
 static int init(const struct config *c) {
@@ -145,16 +147,18 @@ int main(int argc, char **argv) {
     }
     pthread_barrier_wait(&server.ready);
     const char *io = proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll";
-    log_line(LOG_NOTICE_LEVEL, "Darter %s, %u thread%s, %s, pid %d", DARTER_VERSION, server.n_threads, server.n_threads == 1 ? "" : "s", io, (int)getpid());
+    log_line(LOG_NOTICE_LEVEL, "Darter %s, %u thread%s, %s, pid %d", DARTER_VERSION, server.n_threads, server.n_threads == 1 ? "" : "s", io,
+        (int)getpid());
     log_line(LOG_NOTICE_LEVEL, "Ready to accept connections");
     wait_for_end();
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
     for (uint32_t i = 0; i < server.n_listeners; i++) close(server.listeners[i]);
-    c = config_current();       /* CONFIG SET has freed the one of the start */
+    c = config_current(); /* CONFIG SET has freed the one of the start */
     if (c->unixsocket[0]) unlink(c->unixsocket);
-    if (FREE_AT_EXIT) for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
+    if (FREE_AT_EXIT)
+        for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");
     return 0;
 }

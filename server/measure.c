@@ -152,7 +152,8 @@ static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_
     else if (gone) size = (size_t)snprintf(text, sizeof text, "... (%u bytes)", argv[i].size);
     else {
         memcpy(text, argv[i].p, size);
-        if (argv[i].size > SLOW_ARG_BYTES) size += (size_t)snprintf(text + size, sizeof text - size, "... (%u more bytes)", argv[i].size - SLOW_ARG_BYTES);
+        if (argv[i].size > SLOW_ARG_BYTES)
+            size += (size_t)snprintf(text + size, sizeof text - size, "... (%u more bytes)", argv[i].size - SLOW_ARG_BYTES);
     }
     s->args[i] = copy(text, size);
     s->sizes[i] = s->args[i] ? (uint32_t)size : 0;
@@ -168,7 +169,9 @@ void slow_add(struct measure *m, uint32_t capacity, struct conn *c, const struct
         m->slow_n--;
     }
     struct slow *s = &m->slow[(m->slow_first + m->slow_n++) % m->slow_capacity];
-    *s = (struct slow){.id = atomic_fetch_add_explicit(&next_slow_id, 1, memory_order_relaxed), .at_s = c->thread->now_ms / 1000, .us = us,
+    *s = (struct slow){.id = atomic_fetch_add_explicit(&next_slow_id, 1, memory_order_relaxed),
+        .at_s = c->thread->now_ms / 1000,
+        .us = us,
         .argc = argc < SLOW_ARGS ? argc : SLOW_ARGS};
     for (uint32_t i = 0; i < s->argc; i++) keep_arg(s, i, argv, argc);
     conn_address(c, peer);

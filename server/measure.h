@@ -21,15 +21,18 @@ struct reply;
 struct conn;
 struct thread;
 
-#define MEASURE_FEW 16u             /* commands of a tick up to which each is timed */
+#define MEASURE_FEW 16u /* commands of a tick up to which each is timed */
 #define MEASURE_EVERY 16u
-#define MEASURE_ERRORS_MAX 128u     /* different first words of errors that are counted apart */
+#define MEASURE_ERRORS_MAX 128u /* different first words of errors that are counted apart */
 #define SLOW_ARGS 32u
 #define SLOW_ARG_BYTES 128u
 
 /* Counts by size of a number: 16 steps a power of two, so at most 6.25 % wide. Units are the user's. */
 #define HISTOGRAM_BUCKETS (40u * 16u)
-struct histogram { uint32_t counts[HISTOGRAM_BUCKETS]; uint64_t n; };
+struct histogram {
+    uint32_t counts[HISTOGRAM_BUCKETS];
+    uint64_t n;
+};
 void histogram_add(struct histogram *h, uint64_t v, uint32_t times);
 void histogram_merge(struct histogram *to, const struct histogram *from);
 /* The upper end of the bucket in which the nth of all (0 < part <= 1) lies. */
@@ -37,23 +40,34 @@ uint64_t histogram_percentile(const struct histogram *h, double part);
 uint64_t histogram_upper(uint32_t bucket);
 
 struct command_stats {
-    uint64_t calls, cycles, timed, rejected, failed;    /* cycles: of the timed ones, counted for those they stand for */
-    struct histogram *histogram;    /* of cycles; NULL until the first */
+    uint64_t calls, cycles, timed, rejected, failed; /* cycles: of the timed ones, counted for those they stand for */
+    struct histogram *histogram;                     /* of cycles; NULL until the first */
 };
 
-struct error_stats { char word[32]; uint64_t count; };
+struct error_stats {
+    char word[32];
+    uint64_t count;
+};
 
 /* One slow command. Kept by the thread of its connection, newest first in a ring. */
-struct slow { uint64_t id; int64_t at_s; uint64_t us; uint32_t argc; char *args[SLOW_ARGS]; uint32_t sizes[SLOW_ARGS]; char *peer, *name; };
+struct slow {
+    uint64_t id;
+    int64_t at_s;
+    uint64_t us;
+    uint32_t argc;
+    char *args[SLOW_ARGS];
+    uint32_t sizes[SLOW_ARGS];
+    char *peer, *name;
+};
 
 struct measure {
     struct command_stats *commands; /* by number of the row */
     uint32_t weight;                /* of this tick: 0: cheap commands are not timed */
     uint64_t ticks;
-    uint64_t slow_cycles;           /* a command of this many or more is slow; UINT64_MAX: none */
+    uint64_t slow_cycles; /* a command of this many or more is slow; UINT64_MAX: none */
     struct error_stats *errors;
     uint32_t n_errors;
-    struct slow *slow;              /* ring */
+    struct slow *slow; /* ring */
     uint32_t slow_capacity, slow_first, slow_n;
 };
 

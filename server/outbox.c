@@ -22,7 +22,7 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
     if (b) t->free_batches = b->next;
     else {
         b = mi_malloc_aligned(sizeof *b, 64);
-        if (!b) abort();    /* 40 KB refused: nothing can be answered any more */
+        if (!b) abort(); /* 40 KB refused: nothing can be answered any more */
         b->replies = (struct reply){0};
         b->message.armed = &t->armed;
         b->message.from = t->id;
@@ -41,7 +41,8 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
 
 void batch_recycle(struct thread *t, struct batch *b) {
     struct reply *r = &b->replies;
-    for (uint32_t i = 0; i < r->n_refs; i++) if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+    for (uint32_t i = 0; i < r->n_refs; i++)
+        if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
     r->size = r->n_refs = r->refs_bytes = 0;
     r->failed = false;
     if (r->capacity > 1u << 20) reply_drop(r);
@@ -66,7 +67,7 @@ static struct batch *batch_with_room(struct thread *t, uint32_t shard, uint32_t 
     struct batch *b = shard == t->id ? t->own_last : t->outbox_last[shard];
     /* A batch of an earlier tick (it waits for a coordinator) would go with that tick, and a reply in it may wait behind one of this tick. */
     if (b && b->tick == t->tick && !b->task && b->n < BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
-    if (b && t->n_threads == 1 && !t->stands_still) outbox_flush(t);     /* alone, nothing forbids to run at once, and the cache is warm */
+    if (b && t->n_threads == 1 && !t->stands_still) outbox_flush(t); /* alone, nothing forbids to run at once, and the cache is warm */
     b = batch_new(t, shard);
     b->tick = thread_tick(t);
     b->tick->open++;
@@ -137,7 +138,10 @@ static inline void one_less(struct thread *t, struct conn *c) {
     if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
 }
 
-struct own_run { struct thread *t; struct batch *b; };
+struct own_run {
+    struct thread *t;
+    struct batch *b;
+};
 
 static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
     r->size = size;
@@ -376,11 +380,13 @@ static void came_back(struct thread *t, struct batch *b) {
     b->done = b->n;
     b->tick->open--;
     if (__builtin_expect(b->slow, 0)) log_slow_hops(t, b);
-    for (uint32_t i = 0; i < b->n; i++) if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
 }
 
 static bool own_hops_wait(const struct thread *t) {
-    for (const struct batch *b = t->own_batch; b; b = b->next) if (!b->task) return true;
+    for (const struct batch *b = t->own_batch; b; b = b->next)
+        if (!b->task) return true;
     return false;
 }
 
@@ -413,15 +419,25 @@ void outbox_take_returns(struct thread *t) {
         struct note *n = (struct note *)m;
         switch ((enum message_kind)m->kind) {
         case MESSAGE_BATCH: take_back(t, (struct batch *)m); break;
-        case MESSAGE_STOPPED: task_stopped(t, n->task); mi_free(n); break;
+        case MESSAGE_STOPPED:
+            task_stopped(t, n->task);
+            mi_free(n);
+            break;
         case MESSAGE_GO:
             t->stands_still = false;
             thread_take_config(t);
             mi_free(n);
             break;
-        case MESSAGE_TOKEN: task_token(t, n->task); mi_free(n); break;
-        case MESSAGE_TOKEN_ASK: case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
-        case MESSAGE_ADOPT: conn_open(t, (int)(n->value >> 1), n->value & 1); mi_free(n); break;
+        case MESSAGE_TOKEN:
+            task_token(t, n->task);
+            mi_free(n);
+            break;
+        case MESSAGE_TOKEN_ASK:
+        case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
+        case MESSAGE_ADOPT:
+            conn_open(t, (int)(n->value >> 1), n->value & 1);
+            mi_free(n);
+            break;
         default: abort();
         }
     }

@@ -7,8 +7,8 @@
 
 #include "shard/blob.h"
 
-#define LINE_MAX_BYTES 65536        /* of an inline command, and of a header */
-#define KEEP_PARTIAL 4096           /* bytes of a command from which on its parsed part is kept */
+#define LINE_MAX_BYTES 65536 /* of an inline command, and of a header */
+#define KEEP_PARTIAL 4096    /* bytes of a command from which on its parsed part is kept */
 #define ARGC_MAX_NO_AUTH 10
 #define BULK_MAX_NO_AUTH 16384
 
@@ -52,7 +52,8 @@ void partial_drop(struct conn *c) {
     struct partial *k = c->partial;
     if (!k) return;
     if (k->blob) blob_discard(k->blob);
-    for (uint32_t i = 0; i < k->have; i++) if (k->args[i].blob) blob_discard(k->args[i].blob);
+    for (uint32_t i = 0; i < k->have; i++)
+        if (k->args[i].blob) blob_discard(k->args[i].blob);
     mi_free(k->args);
     mi_free(k);
     c->partial = NULL;
@@ -124,10 +125,15 @@ static enum parse_result not_whole(const char *p, const char *end, const char *t
 }
 
 /* Where an argument lies, or why it does not yet. */
-struct bulk { const char *p; uint32_t size; bool large; };      /* large: not whole, and worth a blob */
+struct bulk {
+    const char *p;
+    uint32_t size;
+    bool large;
+}; /* large: not whole, and worth a blob */
 
 /* The bulk at p. Returns behind it, NULL if it is not whole (see large), or sets *error. */
-static inline const char *parse_bulk(const struct thread *t, const struct conn *c, const char *p, const char *end, struct bulk *b, const char **error) {
+static inline const char *parse_bulk(
+    const struct thread *t, const struct conn *c, const char *p, const char *end, struct bulk *b, const char **error) {
     int64_t size;
     bool ok;
     b->large = false;
@@ -161,7 +167,8 @@ static inline const char *parse_bulk(const struct thread *t, const struct conn *
 }
 
 /* Goes on with a command whose first part is kept. */
-static enum parse_result parse_kept(struct thread *t, struct conn *c, const char *start, const char *end, const char **next, uint32_t *argc, const char **error) {
+static enum parse_result parse_kept(
+    struct thread *t, struct conn *c, const char *start, const char *end, const char **next, uint32_t *argc, const char **error) {
     struct partial *k = c->partial;
     if (k->skip_newline) {
         if ((size_t)(end - start) < k->at + 2) return PARSE_MORE;
@@ -187,7 +194,8 @@ static enum parse_result parse_kept(struct thread *t, struct conn *c, const char
     return PARSE_COMMAND;
 }
 
-static enum parse_result parse_multibulk(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
+static enum parse_result parse_multibulk(
+    struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
     const char *start = p;
     int64_t n;
     bool ok;
@@ -246,7 +254,8 @@ static const char *inline_word(const char *p, const char *end, char **to) {
     return quote ? NULL : p;
 }
 
-static enum parse_result parse_inline(struct thread *t, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
+static enum parse_result parse_inline(
+    struct thread *t, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
     const char *newline = memchr(p, '\n', (size_t)(end - p));
     if (!newline) return not_whole(p, end, "too big inline request", error);
     const char *line_end = newline > p && newline[-1] == '\r' ? newline - 1 : newline;
@@ -267,7 +276,8 @@ static enum parse_result parse_inline(struct thread *t, const char *p, const cha
     return *argc ? PARSE_COMMAND : PARSE_NOTHING;
 }
 
-enum parse_result parse(struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
+enum parse_result parse(
+    struct thread *t, struct conn *c, const char *p, const char *end, const char **next, uint32_t *argc, const char **error) {
     if (__builtin_expect(c->partial != NULL, 0)) return parse_kept(t, c, p, end, next, argc, error);
     if (__builtin_expect(*p == '*', 1)) return parse_multibulk(t, c, p, end, next, argc, error);
     return parse_inline(t, p, end, next, argc, error);

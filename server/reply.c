@@ -8,7 +8,7 @@
 #include "shard/blob.h"
 #include "shard/keyspace.h"
 
-#define REPLY_FIRST 4096u       /* bytes of a reply's first allocation */
+#define REPLY_FIRST 4096u /* bytes of a reply's first allocation */
 
 void reply_drop(struct reply *r) {
     mi_free(r->p);
@@ -172,7 +172,7 @@ void reply_no_memory(struct reply *r) { REPLY_LITERAL(r, "-OOM command not allow
 
 void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) {
     size_t base = to->size;
-    if (start == end) return;       /* a reply that was asked not to be: there may be no bytes at all */
+    if (start == end) return; /* a reply that was asked not to be: there may be no bytes at all */
     reply_bytes(to, from->p + start, end - start);
     if (__builtin_expect(!from->n_refs, 1)) return;
     for (uint32_t i = 0; i < from->n_refs; i++) {

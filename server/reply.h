@@ -18,16 +18,20 @@
 #include <string.h>
 
 struct blob;
-struct reply_ref { size_t at; struct blob *blob; size_t start, size; };
+struct reply_ref {
+    size_t at;
+    struct blob *blob;
+    size_t start, size;
+};
 
 struct reply {
     char *p;
-    size_t size, capacity;      /* bytes */
-    uint8_t resp;               /* 2 or 3 */
+    size_t size, capacity; /* bytes */
+    uint8_t resp;          /* 2 or 3 */
     bool failed;
     uint32_t n_refs, refs_capacity;
     struct reply_ref *refs;
-    size_t refs_bytes;          /* bytes behind refs */
+    size_t refs_bytes; /* bytes behind refs */
 };
 
 /* Frees the bytes (refs must have been handed back). */
@@ -48,25 +52,25 @@ static inline void reply_bytes(struct reply *r, const char *p, size_t n) {
 #define REPLY_LITERAL(r, s) reply_bytes((r), (s), sizeof(s) - 1)
 
 static inline void reply_ok(struct reply *r) { REPLY_LITERAL(r, "+OK\r\n"); }
-void reply_status(struct reply *r, const char *text);               /* +text */
+void reply_status(struct reply *r, const char *text); /* +text */
 /* An error. text includes its code ("ERR ...", "WRONGTYPE ..."); newlines in it become spaces. */
 void reply_error(struct reply *r, const char *text);
 void reply_errorf(struct reply *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void reply_int(struct reply *r, int64_t v);
 void reply_bulk(struct reply *r, const char *p, size_t size);
-void reply_bulk_text(struct reply *r, const char *text);            /* up to its NUL */
-void reply_bulk_int(struct reply *r, int64_t v);                    /* as a bulk of decimal digits */
+void reply_bulk_text(struct reply *r, const char *text); /* up to its NUL */
+void reply_bulk_int(struct reply *r, int64_t v);         /* as a bulk of decimal digits */
 /* Bytes [start, start + size) of a blob, as a bulk; counts a reference if it is worth it, so only on the blob's shard. */
 void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size);
-void reply_null(struct reply *r);                                   /* $-1 or _ */
-void reply_null_array(struct reply *r);                             /* *-1 or _ */
-void reply_array(struct reply *r, size_t n);                        /* n values follow */
-void reply_map(struct reply *r, size_t n);                          /* n pairs follow; RESP2: an array of 2n */
+void reply_null(struct reply *r);            /* $-1 or _ */
+void reply_null_array(struct reply *r);      /* *-1 or _ */
+void reply_array(struct reply *r, size_t n); /* n values follow */
+void reply_map(struct reply *r, size_t n);   /* n pairs follow; RESP2: an array of 2n */
 void reply_set(struct reply *r, size_t n);
 void reply_push(struct reply *r, size_t n);
 void reply_double(struct reply *r, double v);
-void reply_bool(struct reply *r, bool v);                           /* RESP2: :1 or :0 */
-void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size);     /* RESP2: a bulk */
+void reply_bool(struct reply *r, bool v);                                            /* RESP2: :1 or :0 */
+void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size); /* RESP2: a bulk */
 
 /* Errors that many commands give. */
 void reply_wrong_type(struct reply *r);

@@ -15,14 +15,15 @@
 
 #define BUFFER_SIZE 16384u
 #define BUFFER_COUNT 128u
-#define KEEP_SLICE_NS 100000u           /* one slice of housekeeping; inside, by the monotonic clock: reading CPU time costs a system call */
+#define KEEP_SLICE_NS 100000u /* one slice of housekeeping; inside, by the monotonic clock: reading CPU time costs a system call */
 #define KEEP_TOKENS_MAX_NS 2000000u
 
 /* ---- ticks ---- */
 
 struct tick *thread_tick(struct thread *t) {
     if (t->tick) return t->tick;
-    if (t->tick_next - t->tick_first == TICKS) return t->tick = &t->ticks[(t->tick_next - 1) % TICKS];     /* full: the newest one lives longer */
+    if (t->tick_next - t->tick_first == TICKS)
+        return t->tick = &t->ticks[(t->tick_next - 1) % TICKS]; /* full: the newest one lives longer */
     struct tick *k = t->tick = &t->ticks[t->tick_next++ % TICKS];
     k->batches = NULL;
     k->open = 0;
@@ -30,13 +31,14 @@ struct tick *thread_tick(struct thread *t) {
 }
 
 /* Appends to a growing array of pointers; the 16 bytes of a refused growth can't be recovered from. */
-#define APPEND(array, n, capacity, item) do { \
-        if ((n) == (capacity)) { \
-            (capacity) = (capacity) ? (capacity) * 2 : 16; \
+#define APPEND(array, n, capacity, item)                                 \
+    do {                                                                 \
+        if ((n) == (capacity)) {                                         \
+            (capacity) = (capacity) ? (capacity)*2 : 16;                 \
             (array) = mi_realloc((array), (capacity) * sizeof *(array)); \
-            if (!(array)) abort(); \
-        } \
-        (array)[(n)++] = (item); \
+            if (!(array)) abort();                                       \
+        }                                                                \
+        (array)[(n)++] = (item);                                         \
     } while (0)
 
 void tick_add_memory(struct tick *k, void *p) { APPEND(k->memory, k->n_memory, k->memory_capacity, p); }
@@ -56,7 +58,8 @@ void thread_add_conn(struct thread *t, struct conn *c) {
         uint32_t capacity = t->slots_capacity;
         APPEND(t->slots, t->n_slots, t->slots_capacity, NULL);
         c->slot = t->n_slots - 1;
-        if (capacity != t->slots_capacity && !(t->free_slots = mi_realloc(t->free_slots, t->slots_capacity * sizeof *t->free_slots))) abort();
+        if (capacity != t->slots_capacity && !(t->free_slots = mi_realloc(t->free_slots, t->slots_capacity * sizeof *t->free_slots)))
+            abort();
     }
     t->slots[c->slot] = c;
 }
@@ -68,7 +71,8 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
     if (c->next) c->next->previous = c->previous;
     t->slots[c->slot] = NULL;
     t->free_slots[t->n_free_slots++] = c->slot;
-    for (uint32_t i = 0; c->held && i < t->n_held; i++) if (t->held[i] == c) t->held[i--] = t->held[--t->n_held];
+    for (uint32_t i = 0; c->held && i < t->n_held; i++)
+        if (t->held[i] == c) t->held[i--] = t->held[--t->n_held];
 }
 
 /* ---- CLIENT PAUSE ---- */
@@ -111,7 +115,8 @@ void conn_resume_later(struct thread *t, struct conn *c) {
 void thread_take_config(struct thread *t) {
     const struct config *c = t->config = config_current();
     t->next_timeout_ns = t->now_ns;
-    t->measure.slow_cycles = c->slowlog_slower_us < 0 ? UINT64_MAX : (uint64_t)((double)c->slowlog_slower_us * 1000 / measure_ns_per_cycle());
+    t->measure.slow_cycles =
+        c->slowlog_slower_us < 0 ? UINT64_MAX : (uint64_t)((double)c->slowlog_slower_us * 1000 / measure_ns_per_cycle());
 }
 
 /* ---- waking ---- */
@@ -126,7 +131,7 @@ static void wake(struct thread *t) {
         while (t->wanted[w]) {
             uint32_t to = w * 64 + (uint32_t)__builtin_ctzll(t->wanted[w]);
             t->wanted[w] &= t->wanted[w] - 1;
-            if (!fenced) mailbox_fence();     /* what was pushed is visible before asleep is read */
+            if (!fenced) mailbox_fence(); /* what was pushed is visible before asleep is read */
             fenced = true;
             struct thread *o = t->server->threads[to];
             if (!mailbox_must_wake(&o->asleep)) continue;
@@ -139,7 +144,8 @@ static void wake(struct thread *t) {
 /* ---- accepting ---- */
 
 static void refuse(int fd, const char *text) {
-    if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) { /* it is gone: nothing to tell */ }
+    if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) { /* it is gone: nothing to tell */
+    }
     close(fd);
 }
 
@@ -178,7 +184,8 @@ static void take_events(struct thread *t) {
             if (e.result >= 0) deal(t, e.result, e.tag == CONFIG_BIND_MAX);
             else log_line(LOG_WARNING_LEVEL, "Accepting client connection: %s", strerror(-e.result));
             break;
-        case EV_WAKE: case EV_FD: break;
+        case EV_WAKE:
+        case EV_FD: break;
         }
     }
 }
@@ -226,7 +233,8 @@ static uint64_t next_deadline(const struct thread *t) {
 }
 
 static bool something_arrived(const struct thread *t) {
-    return mailbox_ready(&t->returns) || (!t->stands_still && mailbox_ready(&t->requests)) || atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
+    return mailbox_ready(&t->returns) || (!t->stands_still && mailbox_ready(&t->requests)) ||
+        atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
 }
 
 static void wait_for_work(struct thread *t, bool more) {
@@ -323,7 +331,12 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     mailbox_init(&t->returns);
     uint64_t seed;
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) return NULL;
-    struct shard_options o = {.id = id, .shards = n, .databases = (uint32_t)config->databases, .secret = &server.secret, .seed = seed, .now_ms = now_realtime_ms(),
+    struct shard_options o = {.id = id,
+        .shards = n,
+        .databases = (uint32_t)config->databases,
+        .secret = &server.secret,
+        .seed = seed,
+        .now_ms = now_realtime_ms(),
         .huge_pages = config->huge_pages != 2};
     t->shard = shard_new(&o);
     t->argv = mi_malloc(ARGV_FIRST * sizeof *t->argv);

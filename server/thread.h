@@ -26,11 +26,11 @@
 #include "server/measure.h"
 #include "shard/shard.h"
 
-#define BATCH_HOPS 256u             /* hops of a batch: what stays in a core's L2 with its arguments */
+#define BATCH_HOPS 256u /* hops of a batch: what stays in a core's L2 with its arguments */
 #define BATCH_ARGS (BATCH_HOPS * 3)
-#define TICKS 256u                  /* ticks that may be unfinished, a power of two */
+#define TICKS 256u /* ticks that may be unfinished, a power of two */
 #define ARGV_FIRST 64u
-#define FANOUT_KEYS_MAX 512u        /* keys of one piece: bounds how long a shard is busy with it */
+#define FANOUT_KEYS_MAX 512u /* keys of one piece: bounds how long a shard is busy with it */
 
 struct conn;
 struct task;
@@ -38,7 +38,12 @@ struct tick;
 struct batch;
 
 /* What only the sender reads of a hop: whose it is, and its place in that connection's order. */
-struct own { struct conn *conn; struct own *next; struct batch *batch; uint32_t index; };
+struct own {
+    struct conn *conn;
+    struct own *next;
+    struct batch *batch;
+    uint32_t index;
+};
 
 /* Messages between threads. */
 enum message_kind {
@@ -56,92 +61,106 @@ enum message_kind {
 /* A batch of hops for one shard, lent to whoever runs it, and back with the replies. */
 struct batch {
     struct message message;
-    uint32_t n, to;                 /* hops; shard */
-    int64_t now_ms;                 /* the time of its commands */
-    struct reply replies;           /* one after the other */
-    _Alignas(64) struct batch *next;        /* in a list of the sender's or (while sliced) the runner's */
+    uint32_t n, to;                  /* hops; shard */
+    int64_t now_ms;                  /* the time of its commands */
+    struct reply replies;            /* one after the other */
+    _Alignas(64) struct batch *next; /* in a list of the sender's or (while sliced) the runner's */
     struct tick *tick;
-    struct task *task;              /* of pieces: the task that waits */
-    uint32_t done, n_args;          /* hops that have their reply */
-    bool slow;                      /* a hop of it was (HOP_SLOW) */
-    uint64_t cycles;                /* of a piece: the time it took */
+    struct task *task;     /* of pieces: the task that waits */
+    uint32_t done, n_args; /* hops that have their reply */
+    bool slow;             /* a hop of it was (HOP_SLOW) */
+    uint64_t cycles;       /* of a piece: the time it took */
     _Alignas(64) struct hop hops[BATCH_HOPS];
     struct arg args[BATCH_ARGS];
-    size_t ends[BATCH_HOPS];        /* where in replies each reply ends */
+    size_t ends[BATCH_HOPS]; /* where in replies each reply ends */
     struct own own[BATCH_HOPS];
 };
 
-struct release { struct message message; uint32_t n; struct blob *blobs[30]; };
-struct note { struct message message; uint64_t value; struct task *task; };     /* STOP, GO, TOKEN..., ADOPT */
+struct release {
+    struct message message;
+    uint32_t n;
+    struct blob *blobs[30];
+};
+struct note {
+    struct message message;
+    uint64_t value;
+    struct task *task;
+}; /* STOP, GO, TOKEN..., ADOPT */
 
 /* Bytes of a client that wait: the start of a command that is not whole, or what stands behind one that is under way. */
-struct block { size_t size, capacity; uint32_t pins; bool dropped; char bytes[]; };
+struct block {
+    size_t size, capacity;
+    uint32_t pins;
+    bool dropped;
+    char bytes[];
+};
 
 /* What commands under way still point into; given back oldest tick first, once its batches are back. */
 struct tick {
     struct batch *batches;
-    uint32_t open;                  /* batches and tasks that are not finished */
+    uint32_t open; /* batches and tasks that are not finished */
     uint32_t n_buffers, n_blocks, n_blobs, blocks_capacity, blobs_capacity, buffers_capacity;
     uint32_t *buffers;
     struct block **blocks;
-    struct arg **blobs;             /* arguments that may still be blobs of ours */
-    void **memory;                  /* argument vectors too large for a batch */
+    struct arg **blobs; /* arguments that may still be blobs of ours */
+    void **memory;      /* argument vectors too large for a batch */
     uint32_t n_memory, memory_capacity;
 };
 
 struct thread_stats {
-    uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent, batches_taken, tasks, exclusives;
+    uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent,
+        batches_taken, tasks, exclusives;
     uint64_t clients, errors, sends;
-    uint64_t longest_keep_ns;       /* CPU time of the longest slice of housekeeping */
+    uint64_t longest_keep_ns; /* CPU time of the longest slice of housekeeping */
 };
 
 struct thread {
     /* Written by others. */
     struct mailbox requests, returns;
-    _Alignas(64) _Atomic uint64_t armed;        /* outboxes with this sequence or less may be run */
+    _Alignas(64) _Atomic uint64_t armed; /* outboxes with this sequence or less may be run */
     _Alignas(64) _Atomic uint32_t asleep;
     /* Its own. */
     _Alignas(64) struct shard *shard;
-    bool stands_still;              /* a coordinator holds the shard */
+    bool stands_still; /* a coordinator holds the shard */
     struct server *server;
     const struct config *config;
     struct proactor *proactor;
     uint32_t id, n_threads;
-    int64_t now_ms;                 /* of this tick */
+    int64_t now_ms; /* of this tick */
     uint64_t now_ns, sequence;
     /* Dispatch. */
-    struct arg *argv;               /* of the command being parsed */
+    struct arg *argv; /* of the command being parsed */
     uint32_t argv_capacity;
     bool argv_has_blob;
-    struct reply scratch;           /* replies that wait or are dropped */
+    struct reply scratch;                       /* replies that wait or are dropped */
     struct batch *own_batch, *own_last;         /* own hops of this tick, in order */
     struct batch **outbox_first, **outbox_last; /* by shard */
     bool outbox_used;
     struct batch *free_batches;
-    struct tick *ticks, *tick;      /* tick: the one being filled, or NULL */
+    struct tick *ticks, *tick; /* tick: the one being filled, or NULL */
     uint32_t tick_first, tick_next;
-    struct batch *slices, *slices_last;         /* sliced hops that said AGAIN, of whoever sent them */
-    struct message *deferred, *deferred_last;   /* batches that came back while own hops wait */
-    uint64_t *wanted;               /* bit map: threads to wake */
+    struct batch *slices, *slices_last;       /* sliced hops that said AGAIN, of whoever sent them */
+    struct message *deferred, *deferred_last; /* batches that came back while own hops wait */
+    uint64_t *wanted;                         /* bit map: threads to wake */
     /* Connections. */
-    struct conn *conns;             /* list of all */
-    struct conn **slots;            /* the same, each in a place that it keeps */
+    struct conn *conns;  /* list of all */
+    struct conn **slots; /* the same, each in a place that it keeps */
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
-    struct conn **held;             /* they wait for the end of CLIENT PAUSE */
+    struct conn **held; /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
-    uint64_t pause_until_ns;        /* 0: no pause */
-    bool pause_all;                 /* else only writes wait */
-    struct conn **dirty, **resume;  /* replies to send; input to go on with */
+    uint64_t pause_until_ns;       /* 0: no pause */
+    bool pause_all;                /* else only writes wait */
+    struct conn **dirty, **resume; /* replies to send; input to go on with */
     uint32_t n_dirty, dirty_capacity, n_resume, resume_capacity;
-    struct reply *spare;            /* reply buffers without an owner */
+    struct reply *spare; /* reply buffers without an owner */
     uint32_t n_spare;
     struct task *free_tasks;
-    struct release **releases;      /* by shard: blobs to give back */
+    struct release **releases; /* by shard: blobs to give back */
     uint32_t round_robin;
     uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
     struct thread_stats stats;
     struct measure measure;
-    uint64_t commands_before;       /* stats.commands at the start of the tick before */
+    uint64_t commands_before; /* stats.commands at the start of the tick before */
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
     uint32_t token_first, token_n, token_capacity;
@@ -164,7 +183,7 @@ struct server {
     pthread_barrier_t ready;
 };
 
-extern struct server server;        /* immutable after the start, but for its atomics */
+extern struct server server; /* immutable after the start, but for its atomics */
 
 /* thread.c */
 struct thread *thread_new(uint32_t id, uint32_t n);
