@@ -17,7 +17,7 @@
 struct memory;
 
 struct blob {
-    uint64_t size, capacity;    /* bytes */
+    uint64_t size, capacity; /* bytes */
     uint32_t refs, shard;
     char bytes[];
 };

@@ -37,7 +37,10 @@ enum entry_encoding { ENC_INT, ENC_EMBEDDED, ENC_RAW, ENC_BLOB };
 struct memory;
 struct blob;
 
-struct entry { uint8_t kind, access, key_size, value_size; char rest[]; };
+struct entry {
+    uint8_t kind, access, key_size, value_size;
+    char rest[];
+};
 _Static_assert(sizeof(struct entry) == ENTRY_HEADER, "the header is 4 bytes");
 
 enum { ENTRY_EXPIRES = 1 << 6, ENTRY_LONG_KEY = 1 << 7 };
@@ -105,7 +108,9 @@ int64_t entry_int(const struct entry *e);
 /* Writes an integer in as few bytes as it takes (1, 2, 4 or 8); returns how many: the embedded form of ENC_INT. */
 uint8_t entry_pack_int(int64_t v, char out[8]);
 /* The blob of a string that has one, else NULL. */
-static inline struct blob *entry_blob(const struct entry *e) { return entry_encoding(e) == ENC_BLOB && entry_type(e) == TYPE_STRING ? entry_pointer(e) : NULL; }
+static inline struct blob *entry_blob(const struct entry *e) {
+    return entry_encoding(e) == ENC_BLOB && entry_type(e) == TYPE_STRING ? entry_pointer(e) : NULL;
+}
 
 /* Parses a decimal integer as Redis does for values (no sign +, no spaces, no leading zeros, "-0" refused). */
 bool parse_int64(const char *p, size_t size, int64_t *out);

@@ -21,8 +21,8 @@ struct key {
     uint64_t hash;
     const char *name;
     uint32_t size;
-    table_slot *slot;       /* of the entry; NULL: not there, or not known since it was inserted: key_slot */
-    struct entry *entry;    /* NULL: not there */
+    table_slot *slot;    /* of the entry; NULL: not there, or not known since it was inserted: key_slot */
+    struct entry *entry; /* NULL: not there */
 };
 
 /* Looks up the first key of the hop, or its nth if it has several. A key past its time is not there; it is deleted on the way (expired_lazy).
@@ -43,15 +43,30 @@ bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, u
 static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[h->key_first + nth * h->key_step]; }
 static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }
 
-/* Over the keys of a hop with several, in order: calls this before each key, and has the cache misses of a group of them overlap. */
+/* For a loop over the keys of a hop with several: call key_prefetch_ahead before each, so that the cache misses of a group of them overlap. */
 void key_prefetch_group(const struct shard *s, const struct hop *h, uint32_t first);
 static inline void key_prefetch_ahead(const struct shard *s, const struct hop *h, uint32_t nth) {
     if (nth % HOP_GROUP == 0 && h->hashes) key_prefetch_group(s, h, nth);
 }
 
 /* What a change is, for those who listen. */
-enum key_event { KEY_SET, KEY_APPEND, KEY_SETRANGE, KEY_INCR, KEY_EXPIRE, KEY_PERSIST, KEY_DEL, KEY_EXPIRED, KEY_RENAME_FROM, KEY_RENAME_TO,
-    KEY_COPY_TO, KEY_MOVE_FROM, KEY_MOVE_TO, KEY_FLUSH, KEY_LOADED };
+enum key_event {
+    KEY_SET,
+    KEY_APPEND,
+    KEY_SETRANGE,
+    KEY_INCR,
+    KEY_EXPIRE,
+    KEY_PERSIST,
+    KEY_DEL,
+    KEY_EXPIRED,
+    KEY_RENAME_FROM,
+    KEY_RENAME_TO,
+    KEY_COPY_TO,
+    KEY_MOVE_FROM,
+    KEY_MOVE_TO,
+    KEY_FLUSH,
+    KEY_LOADED
+};
 
 /* The funnel. Inline, as today's only listener is the count of changes; what expires or is loaded is no change, and what moves is one. */
 static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
@@ -62,8 +77,8 @@ static inline void key_after_change(struct shard *s, struct key *k, enum key_eve
 }
 
 /* A time for key_set_*: */
-#define EXPIRY_NONE INT64_MAX       /* the key has no expiry time afterwards */
-#define EXPIRY_KEEP INT64_MIN       /* it keeps what it has */
+#define EXPIRY_NONE INT64_MAX /* the key has no expiry time afterwards */
+#define EXPIRY_KEEP INT64_MIN /* it keeps what it has */
 
 /* How a string is kept: as an integer if it reads like one (as Redis recognises them: up to 20 characters, canonical); never so (INCRBYFLOAT);
  * never so, and shown as raw whatever its size (APPEND, SETRANGE). */
@@ -72,7 +87,8 @@ enum key_form { FORM_ANY, FORM_TEXT, FORM_RAW };
 /* Sets a string value, creating or replacing the key (of whatever type). v as an argument: a blob is taken over. 0, or -ENOMEM with nothing changed. */
 int key_set_arg(struct shard *s, struct key *k, struct arg *v, int64_t expire_at_ms, enum key_event event);
 /* The same for bytes that live elsewhere (not inside an entry). */
-int key_set_bytes(struct shard *s, struct key *k, const char *v, size_t size, enum key_form form, int64_t expire_at_ms, enum key_event event);
+int key_set_bytes(
+    struct shard *s, struct key *k, const char *v, size_t size, enum key_form form, int64_t expire_at_ms, enum key_event event);
 int key_set_int(struct shard *s, struct key *k, int64_t v, int64_t expire_at_ms, enum key_event event);
 /* Makes the string exactly size bytes (zero-filled where it grows; created if absent), not shared and not an integer, and gives its bytes to write
  * to: APPEND, SETRANGE. Keeps the expiry time. spare: it may grow again soon. key_before_change is behind you: fill, then call key_after_change.
