@@ -20,6 +20,10 @@ static const char *const names_huge[] = {"auto", "yes", "no", NULL};
 static const char *const names_level[] = {"debug", "verbose", "notice", "warning", NULL};
 static const char *const names_policy[] = {
     "noeviction", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", NULL};
+/* user, then local0 and on */
+static const char *const names_facility[] = {"user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7", NULL};
+static const char *const names_supervised[] = {"upstart", "systemd", "auto", "no", NULL}; /* enum supervised */
+static const char *const names_oom[] = {"no", "yes", "relative", "absolute", NULL};       /* enum oom_score_adj */
 static const char *const names_fsync[] = {"everysec", "always", "no", NULL};
 
 #define AT(field) offsetof(struct config, field)
@@ -72,7 +76,13 @@ const struct directive directives[] = {
     NUMBER("slowlog-max-len", slowlog_max_len, 0, 1000000, "128", DIRECTIVE_MUTABLE, "Entries of the slow log, for each thread"),
     BOOL("latency-tracking", latency_tracking, true, DIRECTIVE_MUTABLE, "Show latencystats in INFO"),
     CHOICE("loglevel", loglevel, names_level, "notice", DIRECTIVE_MUTABLE, "Least level of what is logged"),
-    TEXT("logfile", logfile, "", DIRECTIVE_FIXED, "File to log to (not yet: standard error)"),
+    TEXT("logfile", logfile, "", DIRECTIVE_FIXED, "File to log to, opened anew on SIGHUP; empty: standard error"),
+    BOOL("syslog-enabled", syslog_enabled, false, DIRECTIVE_FIXED, "Log to syslog as well"),
+    TEXT("syslog-ident", syslog_ident, "darter", DIRECTIVE_FIXED, "Name of the program in syslog"),
+    CHOICE("syslog-facility", syslog_facility, names_facility, "local0", DIRECTIVE_FIXED, "Facility in syslog: user, or local0 to local7"),
+    BOOL("crash-log-enabled", crash_log_enabled, true, DIRECTIVE_FIXED, "Report a crash in the log, with a backtrace"),
+    NUMBER("watchdog-period", watchdog_period_ms, 0, INT32_MAX, "0", DIRECTIVE_MUTABLE,
+        "Milliseconds after which a thread that hangs in one tick is named in the log; 0: off"),
     TEXT("dir", dir, "", DIRECTIVE_MUTABLE, "Working directory"),
     TEXT("dbfilename", dbfilename, "dump.rdb", DIRECTIVE_MUTABLE, "Name of the snapshot file (no snapshots yet)"),
     TEXT("save", save, "", DIRECTIVE_MUTABLE, "When to save (no snapshots yet)"),
@@ -80,8 +90,14 @@ const struct directive directives[] = {
     BOOL("rdbchecksum", rdbchecksum, true, DIRECTIVE_FIXED, "Checksum snapshots (no snapshots yet)"),
     BOOL("appendonly", appendonly, false, DIRECTIVE_FIXED, "Append log (not yet)"),
     CHOICE("appendfsync", appendfsync, names_fsync, "everysec", DIRECTIVE_MUTABLE, "When the append log is synced (not yet)"),
-    BOOL("daemonize", daemonize, false, DIRECTIVE_FIXED, "Run in the background (not yet)"),
-    TEXT("pidfile", pidfile, "", DIRECTIVE_FIXED, "File for the process id (not yet)"),
+    BOOL("daemonize", daemonize, false, DIRECTIVE_FIXED, "Run in the background; the start waits until connections are accepted"),
+    TEXT("pidfile", pidfile, "", DIRECTIVE_FIXED, "File for the process id, removed at the end; in the background /var/run/darter.pid"),
+    CHOICE("supervised", supervised, names_supervised, "no", DIRECTIVE_FIXED,
+        "Tell a supervisor of the start and the end: no, upstart, systemd, auto"),
+    CHOICE("oom-score-adj", oom_score_adj, names_oom, "no", DIRECTIVE_MUTABLE,
+        "Set the kernel's OOM score by oom-score-adj-values: no, relative (yes) to what it is, or absolute"),
+    TEXT("oom-score-adj-values", oom_score_adj_values, "0 200 800", DIRECTIVE_MUTABLE,
+        "OOM score of a master, a replica and a background child, each -2000 to 2000; there are only masters yet"),
     NUMBER("hz", hz, 1, 500, "10", DIRECTIVE_MUTABLE, "Accepted for compatibility: housekeeping here is driven by what is due"),
     BOOL("activerehashing", activerehashing, true, DIRECTIVE_MUTABLE, "Accepted for compatibility: the table never rehashes"),
     BOOL("lazyfree-lazy-eviction", lazyfree_lazy_eviction, false, DIRECTIVE_MUTABLE, "Accepted for compatibility: freeing is always lazy"),

@@ -48,6 +48,12 @@ struct config {
     bool daemonize, appendonly, rdbcompression, rdbchecksum, activerehashing;
     bool lazyfree_lazy_eviction, lazyfree_lazy_expire, lazyfree_lazy_server_del, lazyfree_lazy_user_del, lazyfree_lazy_user_flush;
     int32_t maxmemory_policy, appendfsync;
+    bool syslog_enabled, crash_log_enabled;
+    char syslog_ident[64], oom_score_adj_values[32];
+    int32_t syslog_facility;    /* 0: user; n: local(n - 1) */
+    int32_t supervised;         /* enum supervised */
+    int32_t oom_score_adj;      /* enum oom_score_adj */
+    int64_t watchdog_period_ms; /* 0: off */
     char config_file[CONFIG_TEXT_MAX]; /* INFO's config_file */
 };
 

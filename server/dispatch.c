@@ -196,7 +196,9 @@ static void on_connection(struct thread *t, struct conn *c, const struct command
     struct command_stats *s = &t->measure.commands[row->number];
     size_t size = r->size;
     uint64_t start = t->measure.weight ? cycles_now() : 0;
+    atomic_store_explicit(&t->running, row->number, memory_order_relaxed);
     row->on_connection(c, argv, argc, r);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     s->calls++;
     if (start) {
         uint64_t cycles = cycles_now() - start;

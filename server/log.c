@@ -17,28 +17,36 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEXT_MAX 960u           /* with what stands before it, Redis' 1024 */
-#define QUEUE_LINES 256u        /* a power of two; the memory is touched only as lines are queued */
+#define TEXT_MAX 960u    /* with what stands before it, Redis' 1024 */
+#define QUEUE_LINES 256u /* a power of two; the memory is touched only as lines are queued */
 #define STOP_WAIT_MS 1000
 
-struct line { struct timespec at; int level; uint32_t size; char text[TEXT_MAX]; };
+struct line {
+    struct timespec at;
+    int level;
+    uint32_t size;
+    char text[TEXT_MAX];
+};
 
 /* A slot is free for the line number n if turn == n, and holds it if turn == n + 1 (Vyukov's bounded queue). */
-struct slot { _Atomic uint64_t turn; struct line line; };
+struct slot {
+    _Atomic uint64_t turn;
+    struct line line;
+};
 
 static struct slot slots[QUEUE_LINES];
-static _Atomic uint64_t queue_next;             /* number of the next line to come */
-static uint64_t queue_first;                    /* of the next to be written; under writing */
+static _Atomic uint64_t queue_next; /* number of the next line to come */
+static uint64_t queue_first;        /* of the next to be written; under writing */
 static _Atomic uint64_t dropped;
-static _Atomic bool queued, told;               /* lines are queued; the main thread has been told and has not looked yet */
+static _Atomic bool queued, told; /* lines are queued; the main thread has been told and has not looked yet */
 static int wake = -1;
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;     /* who writes: the main thread, or one that ends the process */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER; /* who writes: the main thread, or one that ends the process */
 
 static _Atomic int least = LOG_NOTICE_LEVEL;
 static _Atomic int fd = STDERR_FILENO;
-static bool may_block;                          /* a pipe, a socket, a terminal: ask before writing */
+static bool may_block; /* a pipe, a socket, a terminal: ask before writing */
 static bool to_syslog;
-static char path[PATH_MAX];                     /* absolute, or empty */
+static char path[PATH_MAX]; /* absolute, or empty */
 static char ident[128];
 
 void log_set_level(enum log_level level) { atomic_store_explicit(&least, (int)level, memory_order_relaxed); }
@@ -57,7 +65,7 @@ static void write_line(const struct line *l) {
     memcpy(out + n, l->text, l->size);
     n += l->size;
     out[n++] = '\n';
-    while (write(log_fd(), out, n) < 0 && errno == EINTR) {}    /* otherwise nobody is left to tell */
+    while (write(log_fd(), out, n) < 0 && errno == EINTR) {} /* otherwise nobody is left to tell */
     static const int priorities[] = {LOG_DEBUG, LOG_INFO, LOG_NOTICE, LOG_WARNING};
     if (to_syslog) syslog(priorities[l->level], "%.*s", (int)l->size, l->text);
 }
@@ -67,16 +75,15 @@ static bool can_write(int wait_ms) {
     return !may_block || poll(&p, 1, wait_ms) == 1;
 }
 
-static bool pending(void) {
-    return atomic_load_explicit(&slots[queue_first % QUEUE_LINES].turn, memory_order_acquire) == queue_first + 1;
-}
+static bool pending(void) { return atomic_load_explicit(&slots[queue_first % QUEUE_LINES].turn, memory_order_acquire) == queue_first + 1; }
 
 static void write_dropped(void) {
     uint64_t n = atomic_exchange_explicit(&dropped, 0, memory_order_relaxed);
     if (!n) return;
     struct line l = {.level = LOG_WARNING_LEVEL};
     clock_gettime(CLOCK_REALTIME, &l.at);
-    l.size = (uint32_t)snprintf(l.text, sizeof l.text, "%llu lines of the log were lost: it could not be written fast enough", (unsigned long long)n);
+    l.size = (uint32_t)snprintf(
+        l.text, sizeof l.text, "%llu lines of the log were lost: it could not be written fast enough", (unsigned long long)n);
     write_line(&l);
 }
 
@@ -94,7 +101,7 @@ static bool drain(int wait_ms) {
 }
 
 int log_drain(void) {
-    atomic_exchange(&told, false);      /* before looking: who queues after this tells again */
+    atomic_exchange(&told, false); /* before looking: who queues after this tells again */
     pthread_mutex_lock(&writing);
     bool all = drain(0);
     pthread_mutex_unlock(&writing);
@@ -115,7 +122,8 @@ static void fill(struct line *l, enum log_level level, const char *format, va_li
     l->level = (int)level;
     int n = vsnprintf(l->text, sizeof l->text, format, args);
     l->size = n < 0 ? 0 : (uint32_t)n < sizeof l->text ? (uint32_t)n : (uint32_t)sizeof l->text - 1;
-    for (uint32_t i = 0; i < l->size; i++) if (l->text[i] == '\n') l->text[i] = ' ';       /* a line is a line */
+    for (uint32_t i = 0; i < l->size; i++)
+        if (l->text[i] == '\n') l->text[i] = ' '; /* a line is a line */
 }
 
 /* The slot for a new line, or NULL if the queue is full. */
@@ -125,7 +133,7 @@ static struct slot *take_slot(uint64_t *number) {
         struct slot *s = &slots[n % QUEUE_LINES];
         uint64_t turn = atomic_load_explicit(&s->turn, memory_order_acquire);
         if (turn < n) return NULL;
-        if (turn > n) n = atomic_load_explicit(&queue_next, memory_order_relaxed);      /* another thread was faster */
+        if (turn > n) n = atomic_load_explicit(&queue_next, memory_order_relaxed); /* another thread was faster */
         else if (atomic_compare_exchange_weak_explicit(&queue_next, &n, n + 1, memory_order_relaxed, memory_order_relaxed)) {
             *number = n;
             return s;
@@ -135,7 +143,8 @@ static struct slot *take_slot(uint64_t *number) {
 
 static void tell(void) {
     if (atomic_exchange(&told, true)) return;
-    if (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0) { /* it is full: then it was told */ }
+    if (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0) { /* it is full: then it was told */
+    }
 }
 
 void log_line(enum log_level level, const char *format, ...) {
@@ -174,7 +183,7 @@ int log_open(const char *file, const char *syslog_ident, int facility) {
     path[0] = 0;
     if (file[0]) {
         size_t n = 0;
-        if (file[0] != '/') {       /* the working directory may change later */
+        if (file[0] != '/') { /* the working directory may change later */
             if (!getcwd(path, sizeof path - 1)) return -errno;
             n = strlen(path);
             path[n++] = '/';

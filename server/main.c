@@ -1,22 +1,32 @@
 /* The start and the end: configuration, listening sockets, threads, signals. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "io/clock.h"
 #include "io/socket.h"
+#include "server/advice.h"
+#include "server/crash.h"
 #include "server/log.h"
+#include "server/service.h"
 #include "server/thread.h"
 #include "server/version.h"
+#include "server/watchdog.h"
 
 #define FDS_BESIDE_CLIENTS 64
+#define PIDFILE_OF_DAEMONS "/var/run/darter.pid"
 
 /* Leak checkers want every block back; otherwise the end of the process is faster. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -46,7 +56,19 @@ static uint32_t usable_cpus(void) {
     return n ? n : 1;
 }
 
+static bool is_unix(int fd) {
+    int domain = 0;
+    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) && domain == AF_UNIX;
+}
+
+/* Sockets that were handed over take the place of bind, port and unixsocket. */
 static int listen_all(const struct config *c) {
+    for (uint32_t i = 0; i < server.n_listeners; i++) server.listener_is_unix[i] = is_unix(server.listeners[i]);
+    if (server.n_listeners) {
+        log_line(
+            LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", server.n_listeners, server.n_listeners == 1 ? "" : "s");
+        return 0;
+    }
     for (uint32_t i = 0; c->port && i < c->n_bind; i++) {
         int fd = socket_listen_tcp(c->bind[i], (uint16_t)c->port, (int)c->tcp_backlog);
         if (fd == SOCKET_ABSENT) continue;
@@ -67,7 +89,9 @@ static int listen_all(const struct config *c) {
             log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
             return 1;
         }
+        server.listener_is_unix[server.n_listeners] = true;
         server.listeners[server.n_listeners++] = fd;
+        server.own_unixsocket = true;
     }
     return 0;
 }
@@ -108,15 +132,61 @@ static int init(const struct config *c) {
     return 0;
 }
 
-/* Waits for SIGTERM or SIGINT (SHUTDOWN sends it too). */
-static void wait_for_end(void) {
-    sigset_t ends;
-    int sig = 0;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    while (sigwait(&ends, &sig)) {}
-    log_line(LOG_WARNING_LEVEL, "Received %s scheduling shutdown...", sig == SIGINT ? "SIGINT" : "SIGTERM");
+static int open_log(const struct config *c) {
+    int facility = c->syslog_facility ? LOG_LOCAL0 + ((c->syslog_facility - 1) << 3) : LOG_USER;
+    int error = log_open(c->logfile, c->syslog_enabled ? c->syslog_ident : NULL, facility);
+    if (error) log_line(LOG_WARNING_LEVEL, "Can't open the log file %s: %s", c->logfile, strerror(-error));
+    return error;
+}
+
+/* The signals that the main thread waits for, blocked in every thread. Returns a signalfd, or -1. */
+static int take_signals(void) {
+    sigset_t set;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_DFL); /* an ignored one would never come */
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* True: it is the end (SIGTERM, SIGINT; SHUTDOWN sends SIGTERM too). */
+static bool take_signal(int signals) {
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) {
+            log_reopen();
+            continue;
+        }
+        if (info.ssi_pid == (uint32_t)getpid()) log_line(LOG_WARNING_LEVEL, "User requested shutdown...");
+        else log_line(LOG_WARNING_LEVEL, "Received %s scheduling shutdown...", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+        return true;
+    }
+    return false;
+}
+
+/* What the main thread does while the others serve: it writes the log, watches if it shall, and otherwise sleeps until a signal comes. */
+static void wait_for_end(int signals, int wake) {
+    for (bool end = false; !end;) {
+        int look_ms = watchdog_look(), log = log_drain();
+        struct pollfd p[] = {{.fd = signals, .events = POLLIN}, {.fd = wake, .events = POLLIN}, {.fd = log, .events = POLLOUT}};
+        if (poll(p, 3, look_ms) < 0) continue;
+        uint64_t times;
+        if (p[1].revents && read(wake, &times, sizeof times) < 0) { /* nothing lost: both looks follow anyway */
+        }
+        if (p[0].revents) end = take_signal(signals);
+    }
+}
+
+static void say_ready(void) {
+    const char *io = proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll";
+    log_line(LOG_NOTICE_LEVEL, "Darter %s, %u thread%s, %s, pid %d", DARTER_VERSION, server.n_threads, server.n_threads == 1 ? "" : "s", io,
+        (int)getpid());
+    log_line(LOG_NOTICE_LEVEL, "Ready to accept connections");
+    log_drain();
+    service_ready();
 }
 
 int main(int argc, char **argv) {
@@ -124,39 +194,50 @@ int main(int argc, char **argv) {
     if (config_load(argc, argv, &exit_now)) return 1;
     if (exit_now) return 0;
     const struct config *c = config_current();
-    commands_init();
-    measure_start();
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL);
     if (c->dir[0] && chdir(c->dir)) {
         log_line(LOG_WARNING_LEVEL, "Can't change to the directory %s: %s", c->dir, strerror(errno));
         return 1;
     }
+    if (open_log(c)) return 1;
+    server.n_listeners = service_sockets(server.listeners, sizeof server.listeners / sizeof *server.listeners);
+    bool daemon = !service_supervise(c->supervised) && c->daemonize;
+    int error = daemon ? service_daemonize() : 0;
+    if (error) {
+        log_line(LOG_WARNING_LEVEL, "Can't go into the background: %s", strerror(-error));
+        return 1;
+    }
+    int signals = take_signals(), wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signals < 0 || wake < 0) {
+        log_line(LOG_WARNING_LEVEL, "Can't wait for signals: %s", strerror(errno));
+        return 1;
+    }
+    crash_start(c->crash_log_enabled);
+    commands_init();
+    measure_start();
     raise_file_limit(c);
     if (listen_all(c) || init(c)) return 1;
+    if (daemon || c->pidfile[0]) service_pidfile(c->pidfile[0] ? c->pidfile : PIDFILE_OF_DAEMONS);
+    advice_system(c);
+    watchdog_start(wake, service_watchdog_us());
+    log_queue_start(wake);
     for (uint32_t i = 0; i < server.n_threads; i++) {
-        int error = thread_start(server.threads[i]);
+        error = thread_start(server.threads[i]);
         if (!error) continue;
         log_line(LOG_WARNING_LEVEL, "Can't start thread %u: %s", i, strerror(error));
         return 1;
     }
     pthread_barrier_wait(&server.ready);
-    const char *io = proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll";
-    log_line(LOG_NOTICE_LEVEL, "Darter %s, %u thread%s, %s, pid %d", DARTER_VERSION, server.n_threads, server.n_threads == 1 ? "" : "s", io,
-        (int)getpid());
-    log_line(LOG_NOTICE_LEVEL, "Ready to accept connections");
-    wait_for_end();
+    say_ready();
+    wait_for_end(signals, wake);
+    service_stopping();
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
     for (uint32_t i = 0; i < server.n_listeners; i++) close(server.listeners[i]);
+    log_queue_stop();
     c = config_current(); /* CONFIG SET has freed the one of the start */
-    if (c->unixsocket[0]) unlink(c->unixsocket);
+    if (server.own_unixsocket) unlink(c->unixsocket);
+    service_pidfile_remove();
     if (FREE_AT_EXIT)
         for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");

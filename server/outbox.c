@@ -180,6 +180,7 @@ static inline void run_into(struct thread *t, struct hop *h, struct batch *b, st
     uint32_t n_refs = r->n_refs;
     r->resp = h->resp;
     t->measure.commands[h->row].calls++;
+    atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
     if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(t, h, b, r);
     else h->run(t->shard, h, r);
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
@@ -224,7 +225,9 @@ static bool run_piece(struct thread *t, struct batch *b) {
     uint64_t start = cycles_now();
     t->shard->now_ms = b->now_ms;
     b->replies.resp = h->resp;
+    atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
     enum hop_result result = h->run(t->shard, h, &b->replies);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     b->cycles += cycles_now() - start;
     if (result == HOP_DONE) return true;
     b->next = NULL;
@@ -255,6 +258,7 @@ static void run_own(struct thread *t) {
         struct own_run x = {t, b};
         t->shard->now_ms = b->now_ms;
         batch_run(t->shard, b->hops, b->n, false, exec_own, &x);
+        atomic_store_explicit(&t->running, 0, memory_order_relaxed);
         b->next = b->tick->batches;
         b->tick->batches = b;
         b->tick->open--;
@@ -271,6 +275,7 @@ static void run_foreign(struct thread *t, struct batch *b) {
     struct own_run x = {t, b};
     t->shard->now_ms = b->now_ms;
     batch_run(t->shard, b->hops, b->n, true, exec_foreign, &x);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     send_back(t, b);
 }
 

@@ -409,7 +409,9 @@ void task_stopped(struct thread *t, struct task *k) {
         .flags = HOP_WRITE, .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();
+    atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);
     k->row->on_spread(&x, &k->hop, output(t, k));
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     k->cycles = cycles_now() - start;
     mi_free(shards);
     for (uint32_t s = 0; s < t->n_threads; s++) if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);

@@ -10,8 +10,12 @@
 
 #include "io/clock.h"
 #include "io/socket.h"
+#include "server/advice.h"
 #include "server/conn.h"
+#include "server/crash.h"
 #include "server/log.h"
+#include "server/service.h"
+#include "server/watchdog.h"
 
 #define BUFFER_SIZE 16384u
 #define BUFFER_COUNT 128u
@@ -115,6 +119,10 @@ void conn_resume_later(struct thread *t, struct conn *c) {
 void thread_take_config(struct thread *t) {
     const struct config *c = t->config = config_current();
     t->next_timeout_ns = t->now_ns;
+    if (!t->id) {
+        watchdog_set(c->watchdog_period_ms);
+        service_oom_score(c->oom_score_adj, atoi(c->oom_score_adj_values));
+    }
     t->measure.slow_cycles =
         c->slowlog_slower_us < 0 ? UINT64_MAX : (uint64_t)((double)c->slowlog_slower_us * 1000 / measure_ns_per_cycle());
 }
@@ -257,6 +265,7 @@ static void *thread_run(void *arg) {
         wait_for_work(t, more);
         uint64_t commands = t->stats.commands;
         t->stats.ticks++;
+        atomic_store_explicit(&t->turn, (uint32_t)t->stats.ticks, memory_order_relaxed);
         measure_tick(&t->measure, commands - t->commands_before);
         t->commands_before = commands;
         take_events(t);
@@ -297,6 +306,7 @@ static void pin(uint32_t id) {
 /* What must happen on the thread itself: its proactor, and its first memory. */
 static void *thread_main(void *arg) {
     struct thread *t = arg;
+    crash_thread_start(t);
     if (t->config->pin && t->n_threads > 1) pin(t->id);
     const char *why = NULL;
     struct proactor_options o = {.kind = (enum proactor_kind)t->config->io, .buffer_size = BUFFER_SIZE, .buffer_count = BUFFER_COUNT};
@@ -306,10 +316,9 @@ static void *thread_main(void *arg) {
         exit(1);
     }
     if (!t->id) {
-        if (why) log_line(LOG_NOTICE_LEVEL, "io_uring is not available (%s): using epoll", why);
+        if (why) advice_no_uring(why);
         for (uint32_t i = 0; i < t->server->n_listeners; i++) {
-            bool unix_socket = t->config->unixsocket[0] && i == t->server->n_listeners - 1;
-            proactor_listen(t->proactor, t->server->listeners[i], unix_socket ? CONFIG_BIND_MAX : i);
+            proactor_listen(t->proactor, t->server->listeners[i], t->server->listener_is_unix[i] ? CONFIG_BIND_MAX : i);
         }
     }
     t->now_ns = now_monotonic_ns();

@@ -119,6 +119,8 @@ struct thread {
     struct mailbox requests, returns;
     _Alignas(64) _Atomic uint64_t armed; /* outboxes with this sequence or less may be run */
     _Alignas(64) _Atomic uint32_t asleep;
+    _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
+    _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
     /* Its own. */
     _Alignas(64) struct shard *shard;
     bool stands_still; /* a coordinator holds the shard */
@@ -176,7 +178,9 @@ struct server {
     _Atomic uint64_t clients;
     _Atomic bool stopping;
     int listeners[CONFIG_BIND_MAX + 1];
+    bool listener_is_unix[CONFIG_BIND_MAX + 1];
     uint32_t n_listeners;
+    bool own_unixsocket; /* made by us, so removed at the end */
     int64_t started_ms;
     uint64_t started_ns;
     char run_id[41];
