@@ -24,7 +24,7 @@ enum plan {
     PLAN_SPREAD,     /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive */
     PLAN_FANOUT,     /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
     PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
-    PLAN_CURSOR,     /* one hop on the shard that the cursor in argv[1] names (cursor_shard): on_shard */
+    PLAN_CURSOR, /* a piece on the shard that the cursor in argv[1] names (cursor_shard), then on the next while scan_goes_on; one shard: one hop */
     PLAN_EXCLUSIVE,  /* all shards are held by the coordinator: on_spread */
 };
 

@@ -106,6 +106,7 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
 /* task.c */
 void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_piece_done(struct thread *t, struct task *task, struct batch *b);
 void task_stopped(struct thread *t, struct task *task);

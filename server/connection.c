@@ -25,7 +25,7 @@ static void select_db(struct conn *c, struct arg *argv, uint32_t argc, struct re
     int64_t n;
     (void)argc;
     if (!arg_int64(&argv[1], &n, r)) return;
-    if (n < INT32_MIN || n > INT32_MAX) reply_not_integer(r);
+    if (n < INT32_MIN || n > INT32_MAX) reply_error(r, "ERR value is out of range, value must between -2147483648 and 2147483647");
     else if (n < 0 || n >= c->thread->config->databases) reply_error(r, "ERR DB index is out of range");
     else {
         c->db = (uint16_t)n;
@@ -50,7 +50,7 @@ static void reset(struct conn *c, struct arg *argv, uint32_t argc, struct reply 
     (void)argc;
     c->db = 0;
     c->resp = r->resp = 2;
-    c->reply_off = c->reply_skip = c->reply_skip_next = c->no_touch = false;
+    c->reply_off = c->reply_skip_next = c->no_touch = false;     /* not reply_skip: that is for this very command */
     c->authenticated = !c->thread->config->requirepass[0];
     forget_name(&c->name);
     reply_status(r, "RESET");
@@ -126,7 +126,6 @@ static void hello_fields(struct conn *c, struct reply *r) {
 
 static void hello(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     int64_t version = 0;
-    const struct arg *user = NULL, *password = NULL, *name = NULL;
     if (argc > 1) {
         if (!parse_int64(argv[1].p, argv[1].size, &version)) {
             reply_error(r, "ERR Protocol version is not an integer or out of range");
@@ -137,28 +136,26 @@ static void hello(struct conn *c, struct arg *argv, uint32_t argc, struct reply 
             return;
         }
     }
+    /* Options take effect one after the other, as in Redis: an error in a later one does not undo those before it. */
     for (uint32_t i = 2; i < argc; i++) {
         if (arg_is(&argv[i], "auth") && argc - 1 - i >= 2) {
-            user = &argv[i + 1];
-            password = &argv[i + 2];
+            if (!authenticate(c, &argv[i + 1], &argv[i + 2], r)) return;
             i += 2;
         } else if (arg_is(&argv[i], "setname") && argc - 1 - i >= 1) {
-            name = &argv[++i];
+            if (!set_name(&c->name, &argv[++i])) {
+                reply_error(r, BAD_NAME);
+                return;
+            }
         } else {
             reply_errorf(r, "ERR Syntax error in HELLO option '%.*s'", (int)(argv[i].size < 128 ? argv[i].size : 128), argv[i].p);
             return;
         }
     }
-    if (user && !authenticate(c, user, password, r)) return;
     if (!c->authenticated) {
         reply_error(r,
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can "
             "be used to "
             "authenticate the client and select the RESP protocol version at the same time");
-        return;
-    }
-    if (name && !set_name(&c->name, name)) {
-        reply_error(r, BAD_NAME);
         return;
     }
     if (version) c->resp = (uint8_t)version;

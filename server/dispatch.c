@@ -183,7 +183,12 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
 }
 
 static bool cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    struct hop *h = add_hop(t, c, row, cursor_shard(&argv[1], t->n_threads), argv, argc);
+    if (t->n_threads > 1) {
+        if (!drained(t, c)) return false;
+        task_start_cursor(t, c, row, argv, argc);
+        return true;
+    }
+    struct hop *h = add_hop(t, c, row, t->id, argv, argc);
     if (!h) return true;
     h->n_keys = 0;
     h->hash = 0;

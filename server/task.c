@@ -3,6 +3,7 @@
  *   kind       | states                                           | what it does
  *   FANOUT     | WAVE -> (all pieces back) -> WAVE ... -> done    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
+ *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
  *              | stand still) -> runs -> done                     |
  *
@@ -16,10 +17,11 @@
 #include "io/clock.h"
 #include "server/conn.h"
 #include "server/route.h"
+#include "server/scan.h"
 #include "server/thread.h"
 #include "shard/blob.h"
 
-enum task_kind { TASK_FANOUT, TASK_ALL, TASK_EXCLUSIVE };
+enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE };
 
 struct task {
     struct task *next;              /* free list */
@@ -156,12 +158,13 @@ static void no_memory(struct thread *t, struct conn *c) {
 
 /* ---- fan-out ---- */
 
-static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes, uint32_t key_step) {
+static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes, uint32_t key_step,
+    uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
     struct hop *h = &b->hops[0];
     *h = (struct hop){.origin = k->conn, .hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
-        .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
-        .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number};
+        .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->row->flags & CMD_VALUE_HINT ? HOP_VALUE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
+        .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number, .state = state};
     k->pieces[shard] = b;
     k->outstanding++;
     outbox_send_piece(t, b);
@@ -195,7 +198,7 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
                 from->flags &= ~(uint32_t)ARG_BLOB;
             }
         }
-        send_piece(t, k, s, args, (uint32_t)(to - args), counts[s], hashes, step);
+        send_piece(t, k, s, args, (uint32_t)(to - args), counts[s], hashes, step, 0);
         args_at += (uint32_t)(to - args);
         hashes_at += counts[s];
     }
@@ -299,9 +302,18 @@ static void wave_done(struct thread *t, struct task *k) {
     finish(t, k);
 }
 
+/* SCAN: the piece of shard wave_end is back. True: the next shard's is on its way. */
+static bool cursor_goes_on(struct thread *t, struct task *k) {
+    uint64_t state = scan_goes_on(&k->pieces[k->wave_end]->replies);
+    if (!state || k->conn->state == CONN_CLOSING || k->conn->state == CONN_REMOVED) return false;
+    send_piece(t, k, ++k->wave_end, k->argv, k->argc, 0, NULL, 1, state);
+    return true;
+}
+
 void task_piece_done(struct thread *t, struct task *k, struct batch *b) {
     (void)b;
-    if (!--k->outstanding) wave_done(t, k);
+    if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
+    wave_done(t, k);
 }
 
 static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {
@@ -333,7 +345,17 @@ void task_start_all(struct thread *t, struct conn *c, const struct command *row,
         no_memory(t, c);
         return;
     }
-    for (uint32_t s = 0; s < t->n_threads; s++) send_piece(t, k, s, k->argv, argc, 0, NULL, 1);
+    for (uint32_t s = 0; s < t->n_threads; s++) send_piece(t, k, s, k->argv, argc, 0, NULL, 1, 0);
+}
+
+void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct task *k = task_new(t, c, row, TASK_CURSOR, argv, argc, true);
+    if (!k) {
+        no_memory(t, c);
+        return;
+    }
+    k->wave_end = cursor_shard(&argv[1], t->n_threads);
+    send_piece(t, k, k->wave_end, k->argv, argc, 0, NULL, 1, 0);
 }
 
 /* ---- exclusive ---- */
@@ -406,7 +428,7 @@ void task_stopped(struct thread *t, struct task *k) {
         shards[s]->now_ms = t->now_ms;
     }
     k->hop = (struct hop){.hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
-        .flags = HOP_WRITE, .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
+        .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)), .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();
     atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);

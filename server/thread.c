@@ -282,7 +282,7 @@ static void *thread_run(void *arg) {
             wake(t);
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
-        more |= keep(t, t->stats.commands != commands) || t->n_resume || ((t->own_batch || t->slices) && !t->stands_still);
+        more |= keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
     }
     return NULL;
