@@ -211,7 +211,7 @@ static void command_taken(struct thread *t, struct conn *c, uint32_t argc) {
 /* Dispatches the commands in [p, p + size), as far as the connection may go now; returns how many bytes they were. */
 static size_t process(struct thread *t, struct conn *c, const char *p, size_t size) {
     const char *start = p, *end = p + size, *next, *error = NULL;
-    uint32_t argc, budget = CONN_COMMANDS_A_TICK;
+    uint32_t argc = 0, budget = CONN_COMMANDS_A_TICK;
     while (p < end && c->state == CONN_RUNNING) {
         if (!budget--) {
             conn_resume_later(t, c);
@@ -232,10 +232,8 @@ static size_t process(struct thread *t, struct conn *c, const char *p, size_t si
             }
             return size;
         }
-        if (what == PARSE_COMMAND) {
-            if (!dispatch(t, c, t->argv, argc)) break;
-            command_taken(t, c, argc);
-        }
+        if (what == PARSE_COMMAND && !dispatch(t, c, t->argv, argc)) break;
+        command_taken(t, c, argc);      /* after nothing (an empty line) too: CLIENT REPLY SKIP counts it */
         p = next;
     }
     return (size_t)(p - start);
@@ -326,9 +324,10 @@ void conn_received_direct(struct thread *t, struct conn *c, size_t size) {
     c->active_ns = t->now_ns;
     if (c->state >= CONN_CLOSING || !c->partial || !c->partial->blob) return;
     c->partial->blob_have += size;
-    if (c->partial->blob_have < c->partial->blob_size) return;
-    c->direct = false;
-    if (!partial_blob_done(c->partial)) conn_close(c, false);
+    if (c->partial->blob_have == c->partial->blob_size) {
+        c->direct = false;
+        if (!partial_blob_done(c->partial)) conn_close(c, false);
+    } else if (c->in) pause_if_full(t, c);
 }
 
 void conn_resume(struct thread *t, struct conn *c) {

@@ -153,7 +153,7 @@ static void hello(struct conn *c, struct arg *argv, uint32_t argc, struct reply 
     }
     if (!c->authenticated) {
         reply_error(r,
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can "
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can "
             "be used to "
             "authenticate the client and select the RESP protocol version at the same time");
         return;

@@ -7,6 +7,7 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/log.h"
 #include "server/route.h"
 #include "server/scan.h"
 
@@ -27,6 +28,11 @@ static void reject(struct thread *t, struct conn *c, const struct command *row, 
 
 static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
     char text[512];
+    if (arg_is(&argv[0], "post") || arg_is(&argv[0], "host:")) {     /* a browser that was sent here, with commands in what it posts */
+        log_line(LOG_WARNING_LEVEL, "Possible SECURITY ATTACK detected: POST or Host: from client id=%llu. Closing it", (unsigned long long)c->id);
+        conn_close(c, false);
+        return;
+    }
     size_t n = (size_t)snprintf(text, sizeof text,
         "ERR unknown command '%.*s', with args beginning with: ", (int)(argv[0].size < 128 ? argv[0].size : 128), argv[0].p);
     size_t args = 0;
