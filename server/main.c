@@ -238,8 +238,12 @@ int main(int argc, char **argv) {
     c = config_current(); /* CONFIG SET has freed the one of the start */
     if (server.own_unixsocket) unlink(c->unixsocket);
     service_pidfile_remove();
-    if (FREE_AT_EXIT)
+    if (FREE_AT_EXIT) {
+        /* In turns: a connection's blobs go to their shards, and a message is armed by a word of its sender. */
+        for (uint32_t i = 0; i < server.n_threads; i++) thread_drop_conns(server.threads[i]);
+        for (uint32_t i = 0; i < server.n_threads; i++) outbox_drop_releases(server.threads[i]);
         for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
+    }
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");
     return 0;
 }

@@ -501,3 +501,10 @@ void outbox_publish_releases(struct thread *t) {
         }
     }
 }
+
+void outbox_drop_releases(struct thread *t) {
+    struct message *m;
+    mailbox_collect(&t->requests);
+    while ((m = mailbox_next(&t->requests)))
+        if (m->kind == MESSAGE_RELEASE) release_blobs(t, (struct release *)m);
+}

@@ -364,13 +364,18 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
 
 int thread_start(struct thread *t) { return pthread_create(&t->handle, NULL, thread_main, t); }
 
-/* After the thread has ended: what is left is given back, so that leak checkers see only leaks. */
-void thread_drop(struct thread *t) {
+/* After all threads have ended: their connections, while every shard is there to take its blobs back. */
+void thread_drop_conns(struct thread *t) {
     while (t->conns) {
         struct conn *c = t->conns;
         t->conns = c->next;
         conn_free(t, c);
     }
+    outbox_publish_releases(t);
+}
+
+/* After the thread has ended: what is left is given back, so that leak checkers see only leaks. */
+void thread_drop(struct thread *t) {
     proactor_close(t->proactor);
     for (uint32_t i = 0; i < TICKS; i++) {
         struct tick *k = &t->ticks[i];

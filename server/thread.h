@@ -192,6 +192,7 @@ extern struct server server; /* immutable after the start, but for its atomics *
 /* thread.c */
 struct thread *thread_new(uint32_t id, uint32_t n);
 int thread_start(struct thread *t);
+void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
 /* Takes the current configuration; limits in time are looked at anew. */
@@ -220,6 +221,8 @@ bool outbox_run_slices(struct thread *t);
 void outbox_retire(struct thread *t);
 void outbox_release_blob(struct thread *t, struct blob *b);
 void outbox_publish_releases(struct thread *t);
+/* At the end, when no thread runs: takes those that nobody took. */
+void outbox_drop_releases(struct thread *t);
 /* Puts a command into the slow log. */
 void log_slow(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t cycles);
 /* Moves what is finished at the head of a connection's order to its output. */

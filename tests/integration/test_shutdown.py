@@ -38,11 +38,13 @@ def test_signal_during_load(server):
 
 
 def test_signal_with_clients_in_all_states(server):
-    """Half a command, replies unread, a value half sent."""
-    half, unread, large = server.client(), server.client(receive_buffer=4096), server.client()
+    """Half a command, replies unread (each thread has some, of values of each other's shards), a value half sent."""
+    half, large = server.client(), server.client()
     half.send(b'*2\r\n$3\r\nGET')
-    unread.command('SET', 'k', 'v' * 100000)
-    unread.send(encode('GET', 'k') * 100)
+    for n in range(8):
+        unread = server.client(receive_buffer=4096)
+        assert unread.command('SET', 'k%d' % n, 'v' * 100000) == b'OK'
+        unread.send(b''.join(encode('GET', 'k%d' % m) for m in range(n + 1)) * 20)
     large.send(b'*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$10000000\r\n' + b'x' * 100000)
     time.sleep(.05)
     server.process.send_signal(signal.SIGTERM)
