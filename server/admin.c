@@ -18,17 +18,20 @@ static void config_get_command(struct conn *c, struct arg *argv, uint32_t argc, 
 /* Every shard is held: no two CONFIG SET at a time, and what lives in the shards is set too. */
 static void config_set_command(const struct spread *x, struct hop *h, struct reply *r) {
     if (h->argc % 2) {
-        reply_error(r, "ERR wrong number of arguments for 'config|set' command");
+        reply_syntax_error(r);
         return;
     }
-    config_set(h->argv + 2, (h->argc - 2) / 2, r);
+    config_set(h->argv + 2, (h->argc - 2) / 2, ((const struct conn *)h->origin)->local, r);
     for (uint32_t i = 0; i < x->n; i++) x->shards[i]->prefetch = (uint8_t)config_current()->prefetch;
     if (x->n == 1) thread_take_config(server.threads[0]);
 }
 
+/* It waits for the disk, and this thread with it, as in Redis. */
+static void config_rewrite_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) { config_rewrite(r); }
+
 static const char *const config_help[] = {"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
     "SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT",
-    "    Reset statistics reported by the INFO command.", NULL};
+    "    Reset statistics reported by the INFO command.", "REWRITE", "    Rewrite the configuration file.", NULL};
 
 #define CONFIG_FLAGS (CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE)
 static const char *const all_nodes[] = {"request_policy:all_nodes", "response_policy:all_succeeded", NULL};
@@ -57,6 +60,14 @@ static const struct command config_subcommands[] = {{.name = "get",
         .merge = MERGE_OK,
         .flags = CONFIG_FLAGS,
         .on_shard = info_reset},
+    {.name = "rewrite",
+        .since = "2.8.0",
+        .summary = "Rewrite the configuration file with the in memory configuration",
+        .complexity = "O(1)",
+        .arity = 2,
+        .flags = CONFIG_FLAGS,
+        .on_connection = config_rewrite_command,
+        .hints = all_nodes},
     {.name = "help",
         .since = "5.0.0",
         .summary = "Show helpful text about the different subcommands",

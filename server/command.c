@@ -5,14 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LOOKUP_SIZE 1024u /* a power of two, well above twice the rows */
-#define NAME_MAX_SIZE 32u
+#define LOOKUP_SIZE 1024u  /* a power of two, well above twice the rows */
+#define NAME_MAX_SIZE 128u /* rename-command may choose long ones */
 
 static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows; /* all top-level rows, copied, with what is filled in at start */
 static size_t n_rows;
+static char **called;                /* each row's name, as rename-command left it; NULL: taken away */
+static const struct command **shown; /* the rows that are not taken away */
+static size_t n_shown;
 static const struct command *by_number[COMMAND_ROWS_MAX];
 static uint16_t lookup[LOOKUP_SIZE]; /* row + 1; 0: empty */
 /* The first and the last 8 bytes of the name, lower case, and its size: they decide, for letters only and up to 16 of them. */
@@ -65,7 +68,7 @@ const struct command *command_find(const char *name, size_t size) {
         const struct name *n = &names[i];
         if (n->head != head || n->tail != tail || n->size != size) continue;
         const struct command *row = &rows[lookup[i] - 1];
-        if (n->sure || same_name(name, size, row->name)) return row;
+        if (n->sure || same_name(name, size, called[row - rows])) return row;
     }
 }
 
@@ -76,8 +79,8 @@ const struct command *command_find_sub(const struct command *parent, const char 
 }
 
 const struct command *command_by_number(uint16_t number) { return by_number[number]; }
-size_t command_count(void) { return n_rows; }
-const struct command *command_at(size_t i) { return &rows[i]; }
+size_t command_count(void) { return n_shown; }
+const struct command *command_at(size_t i) { return shown[i]; }
 
 static void fill_in(struct command *row, uint16_t *number) {
     if (*number == COMMAND_ROWS_MAX) abort();
@@ -93,19 +96,43 @@ static void fill_in(struct command *row, uint16_t *number) {
     }
 }
 
+/* Puts every row into the lookup table under the name that it is called by. */
+static void build_lookup(void) {
+    memset(lookup, 0, sizeof lookup);
+    n_shown = 0;
+    for (size_t at = 0; at < n_rows; at++) {
+        const char *name = called[at];
+        if (!name) continue;
+        shown[n_shown++] = &rows[at];
+        uint64_t head, tail;
+        size_t size = strlen(name);
+        read_name(name, size, &head, &tail);
+        uint32_t i = place_of(head, tail);
+        for (; lookup[i]; i = (i + 1) & (LOOKUP_SIZE - 1)) {
+            if (strcmp(called[lookup[i] - 1], name)) continue;
+            fprintf(stderr, "command %s has two rows\n", name);
+            abort();
+        }
+        lookup[i] = (uint16_t)(at + 1);
+        names[i] = (struct name){head, tail, (uint32_t)size, size <= 16 && strspn(name, "abcdefghijklmnopqrstuvwxyz") == size};
+    }
+}
+
 void commands_init(void) {
     uint16_t number = 1;
     for (size_t f = 0; f < N_FAMILIES; f++)
         for (const struct command *row = families[f]; row->name; row++) n_rows++;
     rows = calloc(n_rows, sizeof *rows);
-    if (!rows) abort();
+    called = calloc(n_rows, sizeof *called);
+    shown = calloc(n_rows, sizeof(const struct command *));
+    if (!rows || !called || !shown) abort();
     size_t at = 0;
     for (size_t f = 0; f < N_FAMILIES; f++)
         for (const struct command *row = families[f]; row->name; row++) rows[at++] = *row;
     for (at = 0; at < n_rows; at++) {
         struct command *row = &rows[at];
         fill_in(row, &number);
-        size_t size = strlen(row->name), n_subs = 0;
+        size_t n_subs = 0;
         while (row->subcommands && row->subcommands[n_subs].name) n_subs++;
         if (n_subs) {
             struct command *subs = calloc(n_subs + 1, sizeof *subs);
@@ -118,17 +145,24 @@ void commands_init(void) {
                 if (!subs[i].group) subs[i].group = row->group;
             }
         }
-        uint64_t head, tail;
-        read_name(row->name, size, &head, &tail);
-        uint32_t i = place_of(head, tail);
-        for (; lookup[i]; i = (i + 1) & (LOOKUP_SIZE - 1)) {
-            if (strcmp(rows[lookup[i] - 1].name, row->name)) continue;
-            fprintf(stderr, "command %s has two rows\n", row->name);
-            abort();
-        }
-        lookup[i] = (uint16_t)(at + 1);
-        names[i] = (struct name){head, tail, (uint32_t)size, size <= 16 && strspn(row->name, "abcdefghijklmnopqrstuvwxyz") == size};
+        called[at] = strdup(row->name);
+        if (!called[at]) abort();
     }
+    build_lookup();
+}
+
+const char *command_rename(const char *old, const char *new) {
+    const struct command *row = command_find(old, strlen(old)), *other = command_find(new, strlen(new));
+    if (!row) return "No such command in rename-command";
+    if (other && other != row) return "Target command name already exists";
+    if (strlen(new) > NAME_MAX_SIZE) return "Target command name is too long";
+    char *name = *new ? strdup(new) : NULL;
+    if (*new && !name) return "out of memory";
+    for (char *p = name; p && *p; p++) *p = (char)tolower((unsigned char)*p);
+    free(called[row - rows]);
+    called[row - rows] = name;
+    build_lookup();
+    return NULL;
 }
 
 bool arg_int64(const struct arg *a, int64_t *out, struct reply *r) {

@@ -1,143 +1,285 @@
-/* Reading the configuration at start: a file in redis.conf's format, then arguments (--name value ...). */
+/* Reading the configuration at start: a file in redis.conf's format, standard input, then arguments (--name value ...). */
 #include <ctype.h>
 #include <errno.h>
+#include <glob.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
+#include "server/command.h"
 #include "server/config_table.h"
+#include "server/config_words.h"
 #include "server/log.h"
 #include "server/version.h"
 
-#define WORDS_MAX 64
+#define INCLUDE_DEPTH_MAX 16
 
-static void help(void) {
-    printf("darter %s: an in-memory datastore that speaks RESP\n\n"
-           "usage: darter [FILE] [--directive value ...]\n"
-           "       darter --help | --version\n\n"
-           "FILE is in redis.conf's format. Directives (default):\n\n",
-        DARTER_VERSION);
-    for (const struct directive *d = directives; d->name; d++)
-        printf("  --%s (%s)\n      %s\n", d->name, *d->fall_back ? d->fall_back : "\"\"", d->doc);
+/* Where a line comes from, for messages. */
+struct source {
+    const char *name; /* the file's path; NULL: the arguments */
+    size_t line;
+};
+
+struct loader {
+    struct config *config;
+    struct source at;
+    int depth;        /* of files that include files */
+    bool save_seen;   /* the first save line takes the default away, those after it add to it */
+    bool warned[512]; /* of each row: once is enough */
+};
+
+/* What was accepted without an effect: lines, kept until the log is open. */
+static char *warnings;
+
+static void warn(const struct loader *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void warn(const struct loader *l, const char *format, ...) {
+    char text[DIRECTIVE_WHY_MAX], *line = NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    int size = l->at.name ? asprintf(&line, "%s%s:%zu: %s\n", warnings ? warnings : "", l->at.name, l->at.line, text)
+                          : asprintf(&line, "%s--%s\n", warnings ? warnings : "", text);
+    if (size < 0) return;
+    free(warnings);
+    warnings = line;
 }
 
-/* Splits a line into words as Redis does: quotes, and escapes in double quotes. Words are written into buffer. -1: unbalanced quotes. */
-static int split(const char *p, char *buffer, char **words) {
-    int n = 0;
-    for (;;) {
-        while (isspace((unsigned char)*p)) p++;
-        if (!*p) return n;
-        if (n == WORDS_MAX) return -1;
-        words[n++] = buffer;
-        char quote = *p == '"' || *p == '\'' ? *p++ : 0;
-        for (; *p && (quote ? *p != quote : !isspace((unsigned char)*p)); p++) {
-            if (quote == '"' && *p == '\\' && p[1]) {
-                static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
-                unsigned hex;
-                if (p[1] == 'x' && isxdigit((unsigned char)p[2]) && isxdigit((unsigned char)p[3]) && sscanf(p + 2, "%2x", &hex) == 1) {
-                    *buffer++ = (char)hex;
-                    p += 3;
-                    continue;
-                }
-                const char *f = strchr(from, *++p);
-                *buffer++ = f ? to[f - from] : *p;
-            } else if (quote == '\'' && *p == '\\' && p[1] == '\'') *buffer++ = *++p;
-            else *buffer++ = *p;
-        }
-        if (quote && *p++ != quote) return -1;
-        if (quote && *p && !isspace((unsigned char)*p)) return -1;
-        *buffer++ = 0;
+void config_log_warnings(void) {
+    for (char *rest = warnings, *line; (line = strsep(&rest, "\n"));)
+        if (*line) log_line(LOG_WARNING_LEVEL, "%s", line);
+    free(warnings);
+    warnings = NULL;
+}
+
+/* ---- lines ---- */
+
+static bool wrong(char *why, const char *text) {
+    snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
+    return false;
+}
+
+static bool load_file(struct loader *l, const char *path);
+
+/* A pattern may match nothing; a plain name must exist. */
+static bool include(struct loader *l, const char *path, char *why) {
+    if (l->depth == INCLUDE_DEPTH_MAX) return wrong(why, "include goes deeper than 16 files: does a file include itself?");
+    struct source at = l->at;
+    bool good = true;
+    l->depth++;
+    if (strpbrk(path, "*?[")) {
+        glob_t found;
+        int status = glob(path, 0, NULL, &found);
+        for (size_t i = 0; !status && good && i < found.gl_pathc; i++) good = load_file(l, found.gl_pathv[i]);
+        if (!status) globfree(&found);
+    } else good = load_file(l, path);
+    l->depth--;
+    l->at = at;
+    *why = 0; /* what is wrong in there has been told */
+    return good;
+}
+
+/* Lines that are no directives of the table: they have no value that could be shown. */
+static bool other_line(struct loader *l, char **words, int n, char *why) {
+    if (!strcasecmp(words[0], "include") && n == 2) return include(l, words[1], why);
+    if (!strcasecmp(words[0], "rename-command") && n == 3) {
+        const char *refused = command_rename(words[1], words[2]);
+        return !refused || wrong(why, refused);
     }
-}
-
-static void add_value(char *values, size_t size, const char *word) {
-    size_t n = strlen(values);
-    snprintf(values + n, size - n, "%s%s", n ? " " : "", word);
-}
-
-static const char *apply(struct config *c, const char *name, const char *value, char *why, size_t size) {
-    const struct directive *d = directive_find(name);
-    if (!d) {
-        snprintf(why, size, "Bad directive or wrong number of arguments");
-        return why;
+    if (!strcasecmp(words[0], "user") && n >= 2)
+        return wrong(why, "users are not supported yet, and without this one the server might be open: see requirepass");
+    if (!strcasecmp(words[0], "loadmodule") && n >= 2) return wrong(why, "there are no modules");
+    static const char *const obsolete[] = {"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"};
+    for (size_t i = 0; i < sizeof obsolete / sizeof *obsolete; i++) {
+        if (strcasecmp(words[0], obsolete[i]) || n != 2) continue;
+        warn(l, "%s is obsolete and has no effect", words[0]);
+        return true;
     }
-    return directive_read(d, c, value, why, size);
+    return wrong(why, "Bad directive or wrong number of arguments");
 }
 
-static int load_file(struct config *c, const char *path) {
-    FILE *f = fopen(path, "r");
-    if (!f) {
-        fprintf(stderr, "darter: can't open the configuration file %s: %s\n", path, strerror(errno));
-        return 1;
+static bool line_words(struct loader *l, char **words, int n, char *why) {
+    const struct directive *d = directive_find(words[0]);
+    if (!d) return other_line(l, words, n, why);
+    if (n == 1 && d->kind != DIRECTIVE_SAVE) return wrong(why, "wrong number of arguments");
+    if (d->kind == DIRECTIVE_SAVE && !l->save_seen) {
+        l->config->n_save = 0;
+        l->save_seen = true;
     }
+    if (!directive_read(d, l->config, words + 1, n - 1, why)) return false;
+    if (d->flags & DIRECTIVE_AT_ONCE && !d->apply(l->config, l->config, why)) return false;
+    if (!(d->flags & DIRECTIVE_IDLE) || l->warned[d - directives]) return true;
+    l->warned[d - directives] = true;
+    if (d->flags & DIRECTIVE_YET) warn(l, "%s is accepted, but has no effect yet", d->name);
+    else warn(l, "%s is accepted, but nothing here needs it", d->name);
+    return true;
+}
+
+/* In Redis' shape, as tools look for it. */
+static void tell_error(const struct loader *l, const char *line, const char *why) {
+    fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Darter %s) ***\n", DARTER_VERSION);
+    if (l->at.name) fprintf(stderr, "Reading the configuration file, at line %zu of %s\n>>> '%s'\n%s\n", l->at.line, l->at.name, line, why);
+    else fprintf(stderr, "Reading the arguments\n>>> '%s'\n%s\n", line, why);
+}
+
+static bool load_line(struct loader *l, const char *line) {
+    char why[DIRECTIVE_WHY_MAX] = "", *words[DIRECTIVE_WORDS_MAX], *buffer = malloc(strlen(line) + 1);
+    bool good = false;
+    if (!buffer) {
+        tell_error(l, line, "out of memory");
+        return false;
+    }
+    int n = words_split(line, buffer, words, DIRECTIVE_WORDS_MAX);
+    if (n < 0) wrong(why, n == WORDS_TOO_MANY ? "too many words" : "Unbalanced quotes in configuration line");
+    else good = line_words(l, words, n, why);
+    if (!good && *why) tell_error(l, line, why);
+    free(buffer);
+    return good;
+}
+
+static bool load_stream(struct loader *l, FILE *f, const char *name) {
     char *line = NULL;
-    size_t room = 0, number = 0;
-    int failed = 0;
-    while (!failed && getline(&line, &room, f) >= 0) {
-        number++;
-        const char *p = line;
+    size_t room = 0;
+    bool good = true;
+    l->at = (struct source){name, 0};
+    while (good && getline(&line, &room, f) >= 0) {
+        l->at.line++;
+        char *p = line, *end = line + strlen(line);
         while (isspace((unsigned char)*p)) p++;
-        if (!*p || *p == '#') continue;
-        char *buffer = malloc(strlen(p) + WORDS_MAX), *words[WORDS_MAX], values[2048] = "", why[512];
-        const char *wrong = buffer ? NULL : "out of memory";
-        int n = wrong ? 0 : split(p, buffer, words);
-        if (n < 0) wrong = "Unbalanced quotes in configuration line";
-        for (int i = 1; i < n; i++) add_value(values, sizeof values, words[i]);
-        if (!wrong) wrong = n < 2 ? "Bad directive or wrong number of arguments" : apply(c, words[0], values, why, sizeof why);
-        if (wrong) {
-            fprintf(stderr, "darter: %s:%zu: %s\n  >>> %.*s\n", path, number, wrong, (int)strcspn(p, "\r\n"), p);
-            failed = 1;
-        }
-        free(buffer);
+        while (end > p && isspace((unsigned char)end[-1])) *--end = 0;
+        if (*p && *p != '#') good = load_line(l, p);
+    }
+    if (good && ferror(f)) {
+        log_line(LOG_WARNING_LEVEL, "Fatal error, can't read config file '%s': %s", name, strerror(errno));
+        good = false;
     }
     free(line);
+    return good;
+}
+
+static bool load_file(struct loader *l, const char *path) {
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        log_line(LOG_WARNING_LEVEL, "Fatal error, can't open config file '%s': %s", path, strerror(errno));
+        return false;
+    }
+    bool good = load_stream(l, f, path);
     fclose(f);
-    return failed;
+    return good;
+}
+
+/* ---- arguments ---- */
+
+static bool is_option(const char *word) { return word[0] == '-' && word[1] == '-'; }
+
+/* "--name", then values up to the next option; or "--name value" in one argument. What follows a name at once is its value, whatever it looks like,
+ * except after --save, whose value may be missing (then it is ""). Returns how many arguments it was, 0 if something is wrong. */
+static int load_argument(struct loader *l, int argc, char **argv) {
+    char why[DIRECTIVE_WHY_MAX] = "", *words[DIRECTIVE_WORDS_MAX], line[DIRECTIVE_SHOW_MAX], empty[] = "",
+         *buffer = malloc(strlen(argv[0]) + 1);
+    int used = 1, n = buffer && is_option(argv[0]) ? words_split(argv[0] + 2, buffer, words, DIRECTIVE_WORDS_MAX) : 0;
+    bool good = false;
+    if (n == 1 && used < argc && (!is_option(argv[1]) || strcasecmp(words[0], "save"))) words[n++] = argv[used++];
+    while (n > 0 && n < DIRECTIVE_WORDS_MAX && used < argc && !is_option(argv[used])) words[n++] = argv[used++];
+    if (n == 1 && !strcasecmp(words[0], "save")) words[n++] = empty;
+    if (n == 0) wrong(why, "directives begin with --");
+    else if (n < 0) wrong(why, "Unbalanced quotes");
+    else good = line_words(l, words, n, why);
+    if (!good && *why) {
+        size_t at = 0;
+        *line = 0;
+        for (int i = 0; i < used && at < sizeof line; i++)
+            at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? " " : "", argv[i]);
+        tell_error(l, line, why);
+    }
+    free(buffer);
+    return good ? used : 0;
+}
+
+static bool absolute_path(const char *path, char *out, size_t size) {
+    char here[CONFIG_TEXT_MAX];
+    if (*path == '/') return (size_t)snprintf(out, size, "%s", path) < size;
+    return getcwd(here, sizeof here) && (size_t)snprintf(out, size, "%s/%s", here, path) < size;
+}
+
+/* [FILE] [-] [--name value ...] [-], in Redis' order: the file, standard input, the arguments. */
+static bool load_all(struct loader *l, int argc, char **argv) {
+    struct config *c = l->config;
+    bool from_stdin = false;
+    if (argc && **argv != '-') {
+        if (!absolute_path(*argv, c->config_file, sizeof c->config_file)) {
+            log_line(LOG_WARNING_LEVEL, "Fatal error, the path of the config file '%s' is too long", *argv);
+            return false;
+        }
+        if (!load_file(l, c->config_file)) return false;
+        argc--;
+        argv++;
+    }
+    if (argc && !strcmp(argv[0], "-")) {
+        from_stdin = true;
+        argc--;
+        argv++;
+    }
+    if (argc && !strcmp(argv[argc - 1], "-")) {
+        from_stdin = true;
+        argc--;
+    }
+    if (from_stdin && !load_stream(l, stdin, "the standard input")) return false;
+    l->at = (struct source){0};
+    while (argc) {
+        int used = load_argument(l, argc, argv);
+        if (!used) return false;
+        argc -= used;
+        argv += used;
+    }
+    return true;
+}
+
+/* ---- the start ---- */
+
+static bool is_only(int argc, char **argv, const char *one, const char *other) {
+    return argc == 2 && (!strcmp(argv[1], one) || (other && !strcmp(argv[1], other)));
 }
 
 int config_load(int argc, char **argv, bool *exit_now) {
-    struct config *c = calloc(1, sizeof *c);
-    char why[512];
-    const char *wrong = NULL;
-    int at = 1;
-    if (!c) return 1;
-    for (const struct directive *d = directives; d->name; d++) {
-        wrong = directive_read(d, c, d->fall_back, why, sizeof why);
-        if (wrong) fprintf(stderr, "darter: the default of %s: %s\n", d->name, wrong);
+    *exit_now = true;
+    if (is_only(argc, argv, "--help", "-h")) {
+        config_print_help();
+        return 0;
+    }
+    if (is_only(argc, argv, "--version", "-v")) {
+        printf("Darter %s (speaks as Redis %s)\n", DARTER_VERSION, REPORTED_REDIS_VERSION);
+        return 0;
+    }
+    if (is_only(argc, argv, "--dump-config-docs", NULL)) {
+        config_print_docs();
+        return 0;
+    }
+    bool check = argc > 1 && !strcmp(argv[1], "--check-config");
+    if (check && (argc == 2 || is_option(argv[2]))) {
+        fprintf(stderr, "usage: darter --check-config FILE [--directive value ...]\n");
+        return 1;
+    }
+    struct loader l = {.config = config_defaults()};
+    if (!l.config) return 1;
+    bool good = load_all(&l, argc - 1 - check, argv + 1 + check);
+    if (good && !*l.config->dir && !getcwd(l.config->dir, sizeof l.config->dir)) *l.config->dir = 0;
+    if (check) {
+        if (good) printf("%s%s: good\n", warnings ? warnings : "", argv[2]);
+        free(l.config);
+        free(warnings);
+        warnings = NULL;
+        return !good;
     }
     *exit_now = false;
-    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-        help();
-        *exit_now = true;
-    } else if (argc == 2 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-v"))) {
-        printf("darter %s\n", DARTER_VERSION);
-        *exit_now = true;
-    } else if (argc > 1 && strncmp(argv[1], "--", 2)) {
-        if (load_file(c, argv[1])) goto failed;
-        snprintf(c->config_file, sizeof c->config_file, "%s", argv[1]);
-        at = 2;
+    if (!good) {
+        free(l.config);
+        return 1;
     }
-    while (!*exit_now && at < argc) {
-        if (strncmp(argv[at], "--", 2)) {
-            fprintf(stderr, "darter: '%s' is not a directive; they begin with --\n", argv[at]);
-            goto failed;
-        }
-        const char *name = argv[at++] + 2;
-        char values[2048] = "";
-        int n = 0;
-        for (; at < argc && (strncmp(argv[at], "--", 2) || !argv[at][2]); at++, n++) add_value(values, sizeof values, argv[at]);
-        wrong = n                  ? apply(c, name, values, why, sizeof why)
-            : directive_find(name) ? "a value is missing"
-                                   : "Bad directive or wrong number of arguments";
-        if (wrong) {
-            fprintf(stderr, "darter: --%s %s: %s\n", name, values, wrong);
-            goto failed;
-        }
-    }
-    log_set_level((enum log_level)c->loglevel);
-    config_install(c);
+    log_set_level((enum log_level)l.config->loglevel);
+    config_install(l.config);
     return 0;
-failed:
-    free(c);
-    return 1;
 }

@@ -111,7 +111,7 @@ static void hello_fields(struct conn *c, struct reply *r) {
     reply_bulk_text(r, "server");
     reply_bulk_text(r, "redis");
     reply_bulk_text(r, "version");
-    reply_bulk_text(r, REPORTED_REDIS_VERSION);
+    reply_bulk_text(r, c->thread->config->reported_redis_version);
     reply_bulk_text(r, "proto");
     reply_int(r, c->resp);
     reply_bulk_text(r, "id");

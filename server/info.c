@@ -125,7 +125,7 @@ static void server_section(struct text *x, const struct sums *s) {
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n < 0 ? 0 : n] = 0;
     add(x, "# Server\r\nredis_version:%s\r\ndarter_version:%s\r\nredis_mode:standalone\r\nos:%s %s %s\r\narch_bits:%d\r\n",
-        REPORTED_REDIS_VERSION, DARTER_VERSION, u.sysname, u.release, u.machine, (int)sizeof(void *) * 8);
+        config_current()->reported_redis_version, DARTER_VERSION, u.sysname, u.release, u.machine, (int)sizeof(void *) * 8);
     add(x,
         "multiplexing_api:%s\r\ngcc_version:%d.%d.%d\r\nprocess_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%lld\r\nserver_"
         "time_usec:%lld\r\n",

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <syslog.h>
@@ -25,7 +24,6 @@
 #include "server/version.h"
 #include "server/watchdog.h"
 
-#define FDS_BESIDE_CLIENTS 64
 #define PIDFILE_OF_DAEMONS "/var/run/darter.pid"
 
 /* Leak checkers want every block back; otherwise the end of the process is faster. */
@@ -94,22 +92,6 @@ static int listen_all(const struct config *c) {
         server.own_unixsocket = true;
     }
     return 0;
-}
-
-/* As many descriptors as clients may come. */
-static void raise_file_limit(const struct config *c) {
-    struct rlimit l;
-    rlim_t want = (rlim_t)c->maxclients + FDS_BESIDE_CLIENTS;
-    if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur >= want) return;
-    rlim_t had = l.rlim_cur;
-    l.rlim_cur = want;
-    if (l.rlim_max < want) l.rlim_max = want;
-    if (!setrlimit(RLIMIT_NOFILE, &l)) return;
-    if (getrlimit(RLIMIT_NOFILE, &l)) return;
-    l.rlim_cur = l.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &l)) l.rlim_cur = had;
-    log_line(LOG_WARNING_LEVEL, "maxclients needs %llu open files, but only %llu are allowed", (unsigned long long)want,
-        (unsigned long long)l.rlim_cur);
 }
 
 static int init(const struct config *c) {
@@ -191,14 +173,12 @@ static void say_ready(void) {
 
 int main(int argc, char **argv) {
     bool exit_now;
+    commands_init();
     if (config_load(argc, argv, &exit_now)) return 1;
     if (exit_now) return 0;
     const struct config *c = config_current();
-    if (c->dir[0] && chdir(c->dir)) {
-        log_line(LOG_WARNING_LEVEL, "Can't change to the directory %s: %s", c->dir, strerror(errno));
-        return 1;
-    }
     if (open_log(c)) return 1;
+    config_log_warnings();
     server.n_listeners = service_sockets(server.listeners, sizeof server.listeners / sizeof *server.listeners);
     bool daemon = !service_supervise(c->supervised) && c->daemonize;
     int error = daemon ? service_daemonize() : 0;
@@ -212,9 +192,9 @@ int main(int argc, char **argv) {
         return 1;
     }
     crash_start(c->crash_log_enabled);
-    commands_init();
     measure_start();
-    raise_file_limit(c);
+    if (config_fit_clients()) return 1;
+    c = config_current();
     if (listen_all(c) || init(c)) return 1;
     if (daemon || c->pidfile[0]) service_pidfile(c->pidfile[0] ? c->pidfile : PIDFILE_OF_DAEMONS);
     advice_system(c);

@@ -427,7 +427,7 @@ void task_stopped(struct thread *t, struct task *k) {
         shards[s] = t->server->threads[s]->shard;
         shards[s]->now_ms = t->now_ms;
     }
-    k->hop = (struct hop){.hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
+    k->hop = (struct hop){.origin = k->conn, .hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
         .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)), .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();

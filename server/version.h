@@ -5,7 +5,7 @@
 #ifndef DARTER_VERSION
 #define DARTER_VERSION "0.1.0"
 #endif
-/* What clients that gate features by version are told (INFO's redis_version, HELLO). */
+/* Whose commands and replies these are: the default of reported-redis-version. */
 #define REPORTED_REDIS_VERSION "7.0.15"
 
 #endif

@@ -1,0 +1,71 @@
+/* What must happen besides a new value, where something must: at CONFIG SET, and at start where the row says so. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/config_table.h"
+#include "server/log.h"
+
+#define FDS_BESIDE_CLIENTS 64
+
+bool apply_loglevel(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    (void)why;
+    log_set_level((enum log_level)to->loglevel);
+    return true;
+}
+
+/* The snapshot keeps it as an absolute path, whatever was given. */
+bool apply_dir(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    if (!chdir(to->dir) && getcwd(to->dir, sizeof to->dir)) return true;
+    snprintf(why, DIRECTIVE_WHY_MAX, "%s", strerror(errno));
+    return false;
+}
+
+/* Raises the limit on open files so that as many clients may come. Returns for how many there is room. */
+static int64_t make_room(int64_t clients) {
+    struct rlimit l;
+    rlim_t want = (rlim_t)clients + FDS_BESIDE_CLIENTS;
+    if (getrlimit(RLIMIT_NOFILE, &l)) return clients;
+    if (l.rlim_cur >= want) return clients;
+    struct rlimit more = {want, l.rlim_max < want ? want : l.rlim_max};
+    if (!setrlimit(RLIMIT_NOFILE, &more)) return clients;
+    /* Above the hard limit only the administrator may go: take all of it. */
+    more = (struct rlimit){want < l.rlim_max ? want : l.rlim_max, l.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &more)) more = l;
+    return more.rlim_cur >= want ? clients : (int64_t)more.rlim_cur - FDS_BESIDE_CLIENTS;
+}
+
+bool apply_maxclients(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    int64_t room = make_room(to->maxclients);
+    if (room >= to->maxclients) return true;
+    snprintf(why, DIRECTIVE_WHY_MAX, "The operating system is not able to handle the specified number of clients, try with %lld",
+        (long long)room);
+    return false;
+}
+
+int config_fit_clients(void) {
+    const struct config *c = config_current();
+    int64_t room = make_room(c->maxclients);
+    if (room >= c->maxclients) return 0;
+    if (room < 1) {
+        log_line(LOG_WARNING_LEVEL, "Only %lld open files are allowed, too few for a single client: raise the limit (ulimit -n)",
+            (long long)room + FDS_BESIDE_CLIENTS);
+        return 1;
+    }
+    struct config *next = malloc(sizeof *next);
+    if (!next) return 1;
+    *next = *c;
+    next->maxclients = room;
+    log_line(LOG_WARNING_LEVEL,
+        "maxclients %lld needs %lld open files, but only %lld are allowed: it is %lld now (raise the limit with ulimit -n)",
+        (long long)c->maxclients, (long long)c->maxclients + FDS_BESIDE_CLIENTS, (long long)room + FDS_BESIDE_CLIENTS, (long long)room);
+    config_install(next);
+    free((void *)c);
+    return 0;
+}
