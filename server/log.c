@@ -45,6 +45,7 @@ static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER; /* who writes: the m
 static _Atomic int least = LOG_NOTICE_LEVEL;
 static _Atomic int fd = STDERR_FILENO;
 static bool may_block; /* a pipe, a socket, a terminal: ask before writing */
+static bool stuck;     /* somebody waited in vain: at the end, nobody waits again */
 static bool to_syslog;
 static char path[PATH_MAX]; /* absolute, or empty */
 static char ident[128];
@@ -72,7 +73,7 @@ static void write_line(const struct line *l) {
 
 static bool can_write(int wait_ms) {
     struct pollfd p = {.fd = log_fd(), .events = POLLOUT};
-    return !may_block || poll(&p, 1, wait_ms) == 1;
+    return !may_block || poll(&p, 1, stuck ? 0 : wait_ms) == 1;
 }
 
 static bool pending(void) { return atomic_load_explicit(&slots[queue_first % QUEUE_LINES].turn, memory_order_acquire) == queue_first + 1; }
@@ -90,13 +91,18 @@ static void write_dropped(void) {
 /* True: all is written. wait_ms: for how long it may block, about. */
 static bool drain(int wait_ms) {
     while (pending()) {
-        if (!can_write(wait_ms)) return false;
+        if (!can_write(wait_ms)) {
+            stuck |= wait_ms > 0;
+            return false;
+        }
         struct slot *s = &slots[queue_first % QUEUE_LINES];
         write_line(&s->line);
         atomic_store_explicit(&s->turn, queue_first + QUEUE_LINES, memory_order_release);
         queue_first++;
     }
-    if (atomic_load_explicit(&dropped, memory_order_relaxed) && can_write(wait_ms)) write_dropped();
+    if (!atomic_load_explicit(&dropped, memory_order_relaxed)) return true;
+    if (!can_write(wait_ms)) return false;
+    write_dropped();
     return true;
 }
 
@@ -163,7 +169,8 @@ void log_line(enum log_level level, const char *format, ...) {
         struct line l;
         fill(&l, level, format, args);
         pthread_mutex_lock(&writing);
-        write_line(&l);
+        if (can_write(STOP_WAIT_MS)) write_line(&l);
+        else stuck = true;
         pthread_mutex_unlock(&writing);
     }
     va_end(args);

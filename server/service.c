@@ -90,7 +90,8 @@ bool service_supervise(int supervised) {
         unsetenv("UPSTART_JOB");
         supervisor = SUPERVISED_UPSTART;
     } else if (supervised == SUPERVISED_SYSTEMD) {
-        int sent = notify("STATUS=Starting");
+        const char *path = getenv("NOTIFY_SOCKET");
+        int sent = path && *path ? notify("STATUS=Starting") : 0;
         if (sent <= 0) {
             log_line(LOG_WARNING_LEVEL, "systemd supervision requested, but %s",
                 sent ? strerror(-sent) : "NOTIFY_SOCKET not found! (the unit needs Type=notify)");

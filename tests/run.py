@@ -248,6 +248,10 @@ def sanitize():
         run_integration('integration, thread', narrowed(env, '2,4'), STILL)
 
 
+def package():
+    pytest_suite('package', ['tests/integration/test_package.py'], {'DARTER_TEST_PACKAGE': '1'})
+
+
 def narrowed(env, threads):
     return env if 'DARTER_TEST_THREADS' in os.environ else dict(env, DARTER_TEST_THREADS=threads)
 
@@ -305,7 +309,7 @@ def cross():
 def main():
     start = time.monotonic()
     for part in sys.argv[1:]:
-        {'lint': lint, 'unit': unit, 'integration': integration, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross}[part]()
+        {'lint': lint, 'unit': unit, 'integration': integration, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
     say('%.1f minutes' % ((time.monotonic() - start) / 60))
     say('%d passed, %d failed' % (passed, failed))
     sys.exit(failed > 0 or passed == 0)

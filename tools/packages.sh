@@ -9,6 +9,8 @@ packages_unit=(libcmocka-dev)
 packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools)
 packages_oracle=("${packages_integration[@]}" python3-hypothesis)
 packages_clang=(clang llvm)
+# The Debian package, and what its parts are checked with.
+packages_package=(debhelper dpkg-dev lintian libsystemd-dev systemd groff-base)
 packages_lint=(clang-format shellcheck)
 packages_cross=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 
