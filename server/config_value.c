@@ -143,7 +143,7 @@ static bool read_words(const struct directive *d, char *field, char *const *word
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         size_t size = strlen(words[i]);
-        if (at + size + 2 > d->size) return wrong(why, "argument too long");
+        if (at + (i > 0) + size + 1 > d->size) return wrong(why, "argument too long");
         if (i) field[at++] = ' ';
         memcpy(field + at, words[i], size);
         at += size;
