@@ -92,9 +92,7 @@ static void take_line(struct rewriting *w, const char *text) {
 static int read_old(struct rewriting *w, const char *path) {
     FILE *f = fopen(path, "re");
     struct stat st;
-    mode_t mask = umask(0);
-    umask(mask);
-    *w = (struct rewriting){.mode = 0644 & ~mask, .owner = (uid_t)-1, .group = (gid_t)-1};
+    *w = (struct rewriting){.mode = 0600, .owner = (uid_t)-1, .group = (gid_t)-1};
     if (!f) return errno == ENOENT ? 0 : errno;
     if (!fstat(fileno(f), &st)) {
         w->mode = st.st_mode & 07777;
@@ -197,14 +195,11 @@ static void put_directive(struct rewriting *w, const struct directive *d, const 
 
 /* ---- the new file ---- */
 
-static bool write_lines(const struct rewriting *w, int fd) {
-    FILE *f = fdopen(dup(fd), "w");
-    if (!f) return false;
-    /* Lines that no value took stand for a directive that is there more than once, or for a save point that is gone. */
+/* Lines that no value took are left out: of a directive that stands there more than once, or of a save point that is gone. */
+static bool write_lines(const struct rewriting *w, FILE *f) {
     for (size_t i = 0; i < w->n; i++)
-        if (!w->lines[i].d) fprintf(f, "%s\n", w->lines[i].text);
-    bool good = !ferror(f);
-    return !fclose(f) && good;
+        if (!w->lines[i].d && fprintf(f, "%s\n", w->lines[i].text) < 0) return false;
+    return !fflush(f);
 }
 
 /* After the name has changed, its directory too has to reach the disk. */
@@ -224,10 +219,12 @@ static int replace_file(const struct rewriting *w, const char *path) {
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= sizeof temporary) return ENAMETOOLONG;
     int fd = mkostemp(temporary, O_CLOEXEC), error = 0;
     if (fd < 0) return errno;
+    FILE *f = fdopen(fd, "w");
     if (w->owner != (uid_t)-1 && fchown(fd, w->owner, w->group)) { /* not ours to give away: it stays ours */
     }
-    if (!write_lines(w, fd) || fchmod(fd, w->mode) || fsync(fd) || rename(temporary, path)) error = errno ? errno : EIO;
-    close(fd);
+    if (!f || !write_lines(w, f) || fchmod(fd, w->mode) || fsync(fd) || rename(temporary, path)) error = errno;
+    if (f) fclose(f);
+    else close(fd);
     if (error) unlink(temporary);
     else sync_directory(path);
     return error;
