@@ -7,6 +7,9 @@
 #include "server/debug.h"
 #include "server/info.h"
 #include "server/introspect.h"
+#include "server/latency.h"
+#include "server/monitor.h"
+#include "server/slowlog.h"
 
 /* ---- CONFIG ---- */
 
@@ -219,6 +222,24 @@ const struct command commands_server[] = {{.name = "command",
         .on_shard = info_piece,
         .merge_custom = info_merge,
         .hints = info_hints},
+    {.name = "latency",
+        .group = "server",
+        .since = "2.8.13",
+        .summary = "A container for latency diagnostics commands",
+        .complexity = "Depends on subcommand.",
+        .arity = -2,
+        .subcommands = latency_subcommands,
+        .help = latency_help},
+    {.name = "monitor",
+        .group = "server",
+        .since = "1.0.0",
+        .summary = "Listen for all requests received by the server in real time",
+        .arity = 1,
+        .plan = PLAN_ALL,
+        .merge = MERGE_CUSTOM,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE,
+        .on_shard = monitor_piece,
+        .merge_custom = monitor_merge},
     {.name = "shutdown",
         .group = "server",
         .since = "1.0.0",
@@ -227,6 +248,14 @@ const struct command commands_server[] = {{.name = "command",
         .arity = -1,
         .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_NO_MULTI | CMD_ALLOW_BUSY,
         .on_connection = shutdown_command},
+    {.name = "slowlog",
+        .group = "server",
+        .since = "2.2.12",
+        .summary = "A container for slow log commands",
+        .complexity = "Depends on subcommand.",
+        .arity = -2,
+        .subcommands = slowlog_subcommands,
+        .help = slowlog_help},
     {.name = "swapdb",
         .group = "server",
         .since = "4.0.0",

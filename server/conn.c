@@ -400,7 +400,7 @@ void conn_sent(struct thread *t, struct conn *c, int result) {
 
 /* The limits on replies that the client does not read. */
 static bool over_limit(struct thread *t, struct conn *c) {
-    const struct output_limit *l = &t->config->output_limit[CLIENT_NORMAL];
+    const struct output_limit *l = &t->config->output_limit[c->monitor ? CLIENT_REPLICA : CLIENT_NORMAL];
     if (__builtin_expect(!(l->hard | l->soft), 1)) return false;
     uint64_t bytes = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
     if (l->hard && bytes > l->hard) return true;

@@ -40,6 +40,11 @@ struct partial {
     } * args;
 };
 
+/* What a connection that monitors has besides. */
+struct monitor {
+    struct reply waits; /* lines that came while a task was under way */
+};
+
 struct conn {
     struct stream stream; /* first: the proactor's name for it */
     struct thread *thread;
@@ -57,6 +62,7 @@ struct conn {
     size_t in_at; /* bytes of in that were dispatched */
     struct partial *partial;
     struct task *task;
+    struct monitor *monitor;        /* NULL: it does not */
     uint64_t id, active_ns, soft_since_ns;
     uint32_t slot;             /* in the thread's array */
     const struct command *row; /* the command dispatched last */

@@ -4,6 +4,7 @@
 
 #include "server/clients.h"
 #include "server/conn.h"
+#include "server/monitor.h"
 #include "server/version.h"
 
 /* ---- PING, ECHO, SELECT, QUIT, RESET ---- */
@@ -48,6 +49,7 @@ static void forget_name(char **name) {
 static void reset(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)argv;
     (void)argc;
+    monitor_leave(c->thread, c);
     c->db = 0;
     c->resp = r->resp = 2;
     c->reply_off = c->reply_skip_next = c->no_touch = false;     /* not reply_skip: that is for this very command */

@@ -7,6 +7,7 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/monitor.h"
 #include "server/log.h"
 #include "server/route.h"
 #include "server/scan.h"
@@ -214,7 +215,7 @@ static void on_connection(struct thread *t, struct conn *c, const struct command
     if (start) {
         uint64_t cycles = cycles_now() - start;
         measure_time(&t->measure, row->number, cycles, t->measure.weight);
-        if (cycles >= t->measure.slow_cycles) log_slow(t, c, argv, argc, cycles);
+        if (cycles >= t->measure.slow_cycles) log_slow(t, c, row, argv, argc, cycles);
     }
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) {
         s->failed++;
@@ -291,6 +292,9 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         if (taken) task_start_exclusive(t, c, row, argv, argc, 0);
         break;
     }
-    if (taken) t->stats.commands++;
+    if (taken) {
+        t->stats.commands++;
+        if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, row, argv, argc);
+    }
     return taken;
 }

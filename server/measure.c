@@ -7,6 +7,7 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/monitor.h"
 
 static uint64_t start_cycles, start_ns;
 static _Atomic uint64_t next_slow_id;
@@ -62,7 +63,8 @@ bool measure_init(struct measure *m, size_t n) {
     *m = (struct measure){.slow_cycles = UINT64_MAX, .weight = 1};
     m->commands = mi_calloc(n, sizeof *m->commands);
     m->errors = mi_calloc(MEASURE_ERRORS_MAX, sizeof *m->errors);
-    return m->commands && m->errors;
+    m->slices = mi_calloc(SLICE_CAUSES, sizeof *m->slices);
+    return m->commands && m->errors && m->slices;
 }
 
 void measure_drop(struct measure *m) {
@@ -70,6 +72,8 @@ void measure_drop(struct measure *m) {
     slow_resize(m, 0);
     mi_free(m->commands);
     mi_free(m->errors);
+    mi_free(m->slices);
+    mi_free(m->latency);
 }
 
 void measure_reset(struct measure *m) {
@@ -78,6 +82,9 @@ void measure_reset(struct measure *m) {
         m->commands[i] = (struct command_stats){0};
     }
     m->n_errors = 0;
+    m->n_samples = 0;
+    m->next_sample_ns = 0;
+    memset(m->slices, 0, SLICE_CAUSES * sizeof *m->slices);
 }
 
 void measure_tick(struct measure *m, uint64_t commands_before) {
@@ -106,6 +113,30 @@ void measure_error(struct measure *m, const char *text, size_t size) {
     memcpy(e->word, text, n);
     e->word[n] = 0;
     e->count = 1;
+}
+
+void slice_add(struct measure *m, enum slice_cause cause, uint64_t v) {
+    struct slices *s = &m->slices[cause];
+    histogram_add(&s->histogram, v, 1);
+    s->total += v;
+    if (v > s->longest) s->longest = v;
+}
+
+/* ---- rates ---- */
+
+void measure_sample(struct measure *m, const struct sample *now) {
+    m->samples[m->n_samples++ % RATE_SAMPLES] = *now;
+    m->next_sample_ns = now->at_ns + RATE_SAMPLE_NS;
+}
+
+struct sample measure_before(const struct measure *m, uint64_t now_ns) {
+    struct sample best = {0};
+    for (uint32_t i = 0; i < RATE_SAMPLES && i < m->n_samples; i++) {
+        const struct sample *s = &m->samples[(m->n_samples - 1 - i) % RATE_SAMPLES];
+        best = *s;
+        if (now_ns - s->at_ns >= RATE_SPAN_NS) break;
+    }
+    return best;
 }
 
 /* ---- the slow log ---- */
@@ -144,11 +175,12 @@ static char *copy(const char *p, size_t size) {
 
 /* An argument as it is kept: its first bytes, and how many are missing; the last of too many: how many there are more. */
 /* A blob that the shard took over may be gone: of it only the size is kept. */
-static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_t argc) {
+static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_t argc, const struct command *row) {
     char text[SLOW_ARG_BYTES + 64];
     size_t size = argv[i].size < SLOW_ARG_BYTES ? argv[i].size : SLOW_ARG_BYTES;
     bool gone = argv[i].flags & ARG_WAS_BLOB && !(argv[i].flags & ARG_BLOB);
     if (i == SLOW_ARGS - 1 && argc > SLOW_ARGS) size = (size_t)snprintf(text, sizeof text, "... (%u more arguments)", argc - SLOW_ARGS + 1);
+    else if (secret_argument(row, argv, argc, i)) size = (size_t)snprintf(text, sizeof text, "(redacted)");
     else if (gone) size = (size_t)snprintf(text, sizeof text, "... (%u bytes)", argv[i].size);
     else {
         memcpy(text, argv[i].p, size);
@@ -159,7 +191,8 @@ static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_
     s->sizes[i] = s->args[i] ? (uint32_t)size : 0;
 }
 
-void slow_add(struct measure *m, uint32_t capacity, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t us) {
+void slow_add(
+    struct measure *m, uint32_t capacity, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us) {
     char peer[CONN_ADDRESS_MAX];
     slow_resize(m, capacity);
     if (!m->slow_capacity) return;
@@ -173,7 +206,7 @@ void slow_add(struct measure *m, uint32_t capacity, struct conn *c, const struct
         .at_s = c->thread->now_ms / 1000,
         .us = us,
         .argc = argc < SLOW_ARGS ? argc : SLOW_ARGS};
-    for (uint32_t i = 0; i < s->argc; i++) keep_arg(s, i, argv, argc);
+    for (uint32_t i = 0; i < s->argc; i++) keep_arg(s, i, argv, argc, row);
     conn_address(c, peer);
     s->peer = copy(peer, strlen(peer));
     s->name = copy(c->name ? c->name : "", c->name ? strlen(c->name) : 0);

@@ -7,6 +7,9 @@
  *   busy ticks: commands that may be slow (HOP_TIMED) are timed always; the others in one tick of MEASURE_EVERY, and count so often.
  *
  * So calls are exact, times and histograms of cheap commands are a sample, and nothing slow escapes the slow log.
+ *
+ * Besides: how long a thread works without looking at anything else, by cause (two readings of the counter a tick); events of the latency monitor
+ * (latency.c); and every 100 ms in which there is a tick what was done so far, for rates. An idle thread is not woken for that.
  */
 #ifndef SERVER_MEASURE_H
 #define SERVER_MEASURE_H
@@ -15,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct command;
 struct hop;
 struct arg;
 struct reply;
@@ -60,15 +64,43 @@ struct slow {
     char *peer, *name;
 };
 
+/* What a thread does in one go. Units: cycles, but for SLICE_KEEP: ns of CPU time. */
+enum slice_cause {
+    SLICE_TICK,  /* a turn of the loop, from one wait to the next; the others are parts of it */
+    SLICE_BATCH, /* a batch of hops */
+    SLICE_TASK,  /* a piece, or a slice, of a command over several shards */
+    SLICE_KEEP,  /* housekeeping: expiry, freeing, growing */
+    SLICE_CAUSES
+};
+struct slices {
+    struct histogram histogram;
+    uint64_t longest, total;
+};
+
+/* What a thread had done at a moment. */
+struct sample {
+    uint64_t at_ns, commands, input_bytes, output_bytes;
+};
+#define RATE_SAMPLES 16u
+#define RATE_SAMPLE_NS 100000000u
+#define RATE_SPAN_NS 1000000000u /* rates are of the last second, or of the time since the last sample before */
+
+struct latency_series;
+
 struct measure {
     struct command_stats *commands; /* by number of the row */
     uint32_t weight;                /* of this tick: 0: cheap commands are not timed */
     uint64_t ticks;
-    uint64_t slow_cycles; /* a command of this many or more is slow; UINT64_MAX: none */
+    uint64_t slow_cycles; /* a command of this many or more is for the slow log or the latency monitor; UINT64_MAX: for neither */
     struct error_stats *errors;
     uint32_t n_errors;
     struct slow *slow; /* ring */
     uint32_t slow_capacity, slow_first, slow_n;
+    struct slices *slices;          /* by enum slice_cause */
+    struct latency_series *latency; /* by enum latency_event; NULL until the first event */
+    struct sample samples[RATE_SAMPLES];
+    uint32_t n_samples; /* so far */
+    uint64_t next_sample_ns;
 };
 
 /* For n rows. False: no memory. */
@@ -84,6 +116,13 @@ void measure_time(struct measure *m, uint32_t row, uint64_t cycles, uint32_t wei
 /* An error was replied: text from behind its '-'. */
 void measure_error(struct measure *m, const char *text, size_t size);
 
+void slice_add(struct measure *m, enum slice_cause cause, uint64_t v);
+
+/* At the start of a tick, once next_sample_ns has come. */
+void measure_sample(struct measure *m, const struct sample *now);
+/* The sample that rates are counted from at the moment now_ns; all 0 if there is none. */
+struct sample measure_before(const struct measure *m, uint64_t now_ns);
+
 /* ns of a number of cycles (measured since the start). */
 double measure_ns_per_cycle(void);
 /* Called once, before threads start. */
@@ -91,6 +130,7 @@ void measure_start(void);
 
 /* The slow log of a thread: at most capacity entries; 0 empties it. */
 void slow_resize(struct measure *m, uint32_t capacity);
-void slow_add(struct measure *m, uint32_t capacity, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t us);
+void slow_add(
+    struct measure *m, uint32_t capacity, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us);
 
 #endif

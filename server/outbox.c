@@ -11,6 +11,8 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/latency.h"
+#include "server/monitor.h"
 #include "server/thread.h"
 #include "shard/batch.h"
 #include "shard/blob.h"
@@ -129,8 +131,12 @@ void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
 
 /* ---- running ---- */
 
-void log_slow(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t cycles) {
-    slow_add(&t->measure, (uint32_t)t->config->slowlog_max_len, c, argv, argc, (uint64_t)((double)cycles * measure_ns_per_cycle() / 1000));
+void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles) {
+    int64_t us = (int64_t)((double)cycles * measure_ns_per_cycle() / 1000), threshold_ms = t->config->latency_monitor_threshold_ms;
+    if (t->config->slowlog_slower_us >= 0 && us >= t->config->slowlog_slower_us && !(row->flags & CMD_SKIP_SLOWLOG))
+        slow_add(&t->measure, (uint32_t)t->config->slowlog_max_len, c, row, argv, argc, (uint64_t)us);
+    if (threshold_ms && us / 1000 >= threshold_ms)
+        latency_add(&t->measure, row->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND, t->now_ms / 1000, (uint32_t)(us / 1000));
 }
 
 /* A command of the connection has its reply in out. What waits for all of them goes on in the next tick. */
@@ -160,7 +166,7 @@ static __attribute__((noinline)) void run_timed(struct thread *t, struct hop *h,
     measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
     if (cycles < t->measure.slow_cycles) return;
     if (b->message.from == t->id) {
-        log_slow(t, h->origin, h->argv, h->argc, cycles);
+        log_slow(t, h->origin, command_by_number(h->row), h->argv, h->argc, cycles);
         return;
     }
     h->flags |= HOP_SLOW;
@@ -228,7 +234,9 @@ static bool run_piece(struct thread *t, struct batch *b) {
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
     enum hop_result result = h->run(t->shard, h, &b->replies);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    b->cycles += cycles_now() - start;
+    uint64_t cycles = cycles_now() - start;
+    b->cycles += cycles;
+    slice_add(&t->measure, SLICE_TASK, cycles);
     if (result == HOP_DONE) return true;
     b->next = NULL;
     if (t->slices_last) t->slices_last->next = b;
@@ -257,7 +265,9 @@ static void run_own(struct thread *t) {
         }
         struct own_run x = {t, b};
         t->shard->now_ms = b->now_ms;
+        uint64_t start = cycles_now();
         batch_run(t->shard, b->hops, b->n, false, exec_own, &x);
+        slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
         atomic_store_explicit(&t->running, 0, memory_order_relaxed);
         b->next = b->tick->batches;
         b->tick->batches = b;
@@ -274,7 +284,9 @@ static void run_foreign(struct thread *t, struct batch *b) {
     }
     struct own_run x = {t, b};
     t->shard->now_ms = b->now_ms;
+    uint64_t start = cycles_now();
     batch_run(t->shard, b->hops, b->n, true, exec_foreign, &x);
+    slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     send_back(t, b);
 }
@@ -374,7 +386,7 @@ void outbox_emit(struct thread *t, struct conn *c) {
 
 static void log_slow_hops(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->hops[i].flags & HOP_SLOW) log_slow(t, b->own[i].conn, b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
+        if (b->hops[i].flags & HOP_SLOW) log_slow(t, b->own[i].conn, command_by_number(b->hops[i].row), b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
 }
 
 static void came_back(struct thread *t, struct batch *b) {
@@ -439,6 +451,7 @@ void outbox_take_returns(struct thread *t) {
             break;
         case MESSAGE_TOKEN_ASK:
         case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
+        case MESSAGE_MONITOR: case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
         case MESSAGE_ADOPT:
             conn_open(t, (int)(n->value >> 1), n->value & 1);
             mi_free(n);

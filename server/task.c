@@ -125,7 +125,7 @@ static void measure_task(struct thread *t, struct task *k) {
     const struct reply *r = &k->conn->out;
     s->calls++;
     measure_time(&t->measure, k->row->number, k->cycles, 1);
-    if (k->cycles >= t->measure.slow_cycles) log_slow(t, k->conn, k->argv, k->argc, k->cycles);
+    if (k->cycles >= t->measure.slow_cycles) log_slow(t, k->conn, k->row, k->argv, k->argc, k->cycles);
     if (k->no_reply || r->size <= k->reply_at || r->p[k->reply_at] != '-') return;
     s->failed++;
     t->stats.errors++;
@@ -266,7 +266,7 @@ static void merge_custom(struct thread *t, struct task *k) {
         return;
     }
     for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) pieces[n++] = &k->pieces[s]->replies;
-    k->hop = (struct hop){.argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
+    k->hop = (struct hop){.origin = k->conn, .argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
     k->row->merge_custom(&k->hop, pieces, n, output(t, k));
     mi_free(pieces);
 }

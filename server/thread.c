@@ -12,8 +12,10 @@
 #include "io/socket.h"
 #include "server/advice.h"
 #include "server/conn.h"
+#include "server/latency.h"
 #include "server/crash.h"
 #include "server/log.h"
+#include "server/monitor.h"
 #include "server/service.h"
 #include "server/watchdog.h"
 
@@ -73,6 +75,7 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
     if (c->previous) c->previous->next = c->next;
     else t->conns = c->next;
     if (c->next) c->next->previous = c->previous;
+    monitor_leave(t, c);
     t->slots[c->slot] = NULL;
     t->free_slots[t->n_free_slots++] = c->slot;
     for (uint32_t i = 0; c->held && i < t->n_held; i++)
@@ -123,8 +126,10 @@ void thread_take_config(struct thread *t) {
         watchdog_set(c->watchdog_period_ms);
         service_oom_score(c->oom_score_adj, atoi(c->oom_score_adj_values));
     }
-    t->measure.slow_cycles =
-        c->slowlog_slower_us < 0 ? UINT64_MAX : (uint64_t)((double)c->slowlog_slower_us * 1000 / measure_ns_per_cycle());
+    int64_t slow_us = c->slowlog_slower_us, event_us = c->latency_monitor_threshold_ms;
+    event_us = event_us ? event_us * 1000 : -1;
+    if (slow_us < 0 || (event_us >= 0 && event_us < slow_us)) slow_us = event_us;
+    t->measure.slow_cycles = slow_us < 0 ? UINT64_MAX : (uint64_t)((double)slow_us * 1000 / measure_ns_per_cycle());
 }
 
 /* ---- waking ---- */
@@ -183,9 +188,15 @@ static void take_events(struct thread *t) {
     while (proactor_next(t->proactor, &e)) {
         struct conn *c = (struct conn *)e.stream;
         switch (e.kind) {
-        case EV_RECV: conn_received(t, c, e.data, e.size, e.buffer); break;
+        case EV_RECV:
+            t->stats.reads++;
+            conn_received(t, c, e.data, e.size, e.buffer);
+            break;
         case EV_SENT: conn_sent(t, c, e.result); break;
-        case EV_DIRECT: conn_received_direct(t, c, e.size); break;
+        case EV_DIRECT:
+            t->stats.reads++;
+            conn_received_direct(t, c, e.size);
+            break;
         case EV_CLOSED: conn_ended(t, c, e.result); break;
         case EV_REMOVED: conn_removed(t, c); break;
         case EV_ACCEPT:
@@ -210,6 +221,16 @@ static void resume(struct thread *t) {
     t->n_resume -= n;
 }
 
+static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
+    int64_t threshold_ms = t->config->latency_monitor_threshold_ms;
+    if (spent_ns > t->stats.longest_keep_ns) t->stats.longest_keep_ns = spent_ns;
+    t->stats.keep_ns += spent_ns;
+    t->stats.keep_unfinished += more;
+    slice_add(&t->measure, SLICE_KEEP, spent_ns);
+    if (__builtin_expect(threshold_ms && (int64_t)spent_ns / 1000000 >= threshold_ms, 0))
+        latency_add(&t->measure, LATENCY_EXPIRE_CYCLE, t->now_ms / 1000, (uint32_t)(spent_ns / 1000000));
+}
+
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
     if (t->stands_still || shard_next_due(t->shard) > t->now_ms) return false;
@@ -222,7 +243,7 @@ static bool keep(struct thread *t, bool busy) {
     uint64_t start_ns = thread_cpu_ns();
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
     uint64_t spent_ns = thread_cpu_ns() - start_ns;
-    if (spent_ns > t->stats.longest_keep_ns) t->stats.longest_keep_ns = spent_ns;
+    keep_measure(t, spent_ns, more);
     t->keep_tokens_ns -= spent_ns < t->keep_tokens_ns ? spent_ns : t->keep_tokens_ns;
     return more;
 }
@@ -258,12 +279,18 @@ static void wait_for_work(struct thread *t, bool more) {
     t->now_ms = now_realtime_ms();
 }
 
+static __attribute__((noinline)) void sample(struct thread *t) {
+    const struct thread_stats *s = &t->stats;
+    measure_sample(&t->measure, &(struct sample){t->now_ns, s->commands, s->input_bytes, s->output_bytes});
+}
+
 static void *thread_run(void *arg) {
     struct thread *t = arg;
     bool more = false;
     while (!atomic_load_explicit(&t->server->stopping, memory_order_relaxed)) {
         wait_for_work(t, more);
-        uint64_t commands = t->stats.commands;
+        uint64_t commands = t->stats.commands, start = cycles_now();
+        if (t->now_ns >= t->measure.next_sample_ns) sample(t);
         t->stats.ticks++;
         atomic_store_explicit(&t->turn, (uint32_t)t->stats.ticks, memory_order_relaxed);
         measure_tick(&t->measure, commands - t->commands_before);
@@ -276,6 +303,7 @@ static void *thread_run(void *arg) {
         outbox_take_returns(t);
         t->tick = NULL;
         outbox_retire(t);
+        if (__builtin_expect(t->monitored, 0)) monitor_publish(t);
         if (t->n_dirty) conn_send_all(t);
         if (t->n_threads > 1) {
             outbox_publish_releases(t);
@@ -284,6 +312,7 @@ static void *thread_run(void *arg) {
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
         more |= keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
+        slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }
     return NULL;
 }
@@ -357,7 +386,8 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
     if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted) return NULL;
     t->shard->prefetch = (uint8_t)config->prefetch;
-    if (!measure_init(&t->measure, COMMAND_ROWS_MAX)) return NULL;
+    t->monitors = monitors_new(n);
+    if (!t->monitors || !measure_init(&t->measure, COMMAND_ROWS_MAX)) return NULL;
     thread_take_config(t);
     return t;
 }
@@ -366,6 +396,8 @@ int thread_start(struct thread *t) { return pthread_create(&t->handle, NULL, thr
 
 /* After all threads have ended: their connections, while every shard is there to take its blobs back. */
 void thread_drop_conns(struct thread *t) {
+    monitors_drop(t->monitors);
+    t->monitors = NULL;
     while (t->conns) {
         struct conn *c = t->conns;
         t->conns = c->next;

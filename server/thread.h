@@ -56,6 +56,8 @@ enum message_kind {
     MESSAGE_TOKEN,      /* returns: you are the coordinator */
     MESSAGE_TOKEN_BACK, /* returns, thread 0: I no longer am */
     MESSAGE_ADOPT,      /* returns: a new connection is yours */
+    MESSAGE_MONITOR,    /* returns: lines for monitors */
+    MESSAGE_MONITOR_LEFT,       /* returns: the sender has one monitor less */
 };
 
 /* A batch of hops for one shard, lent to whoever runs it, and back with the replies. */
@@ -112,6 +114,7 @@ struct thread_stats {
         batches_taken, tasks, exclusives;
     uint64_t clients, errors, sends;
     uint64_t longest_keep_ns; /* CPU time of the longest slice of housekeeping */
+    uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
 
 struct thread {
@@ -162,6 +165,8 @@ struct thread {
     uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
     struct thread_stats stats;
     struct measure measure;
+    struct monitors *monitors;
+    bool monitored; /* some connection monitors, on whatever thread */
     uint64_t commands_before; /* stats.commands at the start of the tick before */
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
@@ -223,8 +228,8 @@ void outbox_release_blob(struct thread *t, struct blob *b);
 void outbox_publish_releases(struct thread *t);
 /* At the end, when no thread runs: takes those that nobody took. */
 void outbox_drop_releases(struct thread *t);
-/* Puts a command into the slow log. */
-void log_slow(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc, uint64_t cycles);
+/* A command of measure.slow_cycles or more: puts it into the slow log, tells the latency monitor. */
+void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles);
 /* Moves what is finished at the head of a connection's order to its output. */
 void outbox_emit(struct thread *t, struct conn *c);
 void batch_recycle(struct thread *t, struct batch *b);
