@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import configurations
 from resp import Client
 from server import ROOT, SLOW, Server, darter_binary, free_port
 
@@ -260,6 +261,7 @@ def switches(pid):
 
 
 @pytest.mark.alone
+@pytest.mark.skipif(configurations.LIGHT, reason="a sanitizer's own thread wakes up")
 def test_an_idle_server_never_wakes_up(server):
     """Also after the log, signals and the watchdog have been used."""
     c = server.client()
