@@ -27,7 +27,7 @@ need_packages() {
   }
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || {
-      echo "${0##*/}: not root, and no sudo. As root, run: apt-get install ${missing[*]}" >&2
+      echo "${0##*/}: not root, and no sudo. As root, run: apt-get update && apt-get install ${missing[*]}" >&2
       return 1
     }
     run=(sudo)
