@@ -79,6 +79,7 @@ void conn_close(struct conn *c, bool after_reply) {
 }
 
 void conn_removed(struct thread *t, struct conn *c) {
+    atomic_fetch_sub_explicit(&server.clients_memory, c->counted, memory_order_relaxed);
     thread_remove_conn(t, c);
     if (c->on_resume) for (uint32_t i = 0; i < t->n_resume; i++) if (t->resume[i] == c) t->resume[i--] = t->resume[--t->n_resume];
     if (c->dirty) for (uint32_t i = 0; i < t->n_dirty; i++) if (t->dirty[i] == c) t->dirty[i--] = t->dirty[--t->n_dirty];
@@ -246,6 +247,7 @@ static void pause_if_full(struct thread *t, struct conn *c) {
         conn_close(c, false);
         return;
     }
+    if (t->clients_memory_max) conn_count_memory(t, c);
     bool stuck = c->state == CONN_WAITING || c->state == CONN_BUSY || c->on_resume;
     if (stuck && waits > CONN_INPUT_PAUSE && !c->paused) {
         c->paused = true;
@@ -385,6 +387,7 @@ static bool send_flight(struct thread *t, struct conn *c) {
 
 static void output_done(struct thread *t, struct conn *c) {
     t->stats.output_bytes += c->flight.size + c->flight.refs_bytes;
+    c->active_ns = t->now_ns;
     release_flight(t, c);
 }
 
@@ -424,6 +427,43 @@ static bool close_if_ready(struct thread *t, struct conn *c) {
     return true;
 }
 
+uint64_t conn_memory(const struct conn *c) {
+    uint64_t bytes = sizeof *c + c->out.capacity + c->out.refs_bytes + c->flight.capacity + c->flight.refs_bytes;
+    if (c->in) bytes += sizeof *c->in + c->in->capacity;
+    if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
+    return bytes;
+}
+
+/* The largest connection of the thread that may be evicted, or NULL. */
+static struct conn *largest(const struct thread *t) {
+    struct conn *most = NULL;
+    for (struct conn *c = t->conns; c; c = c->next)
+        if (c->state < CONN_CLOSING && !c->no_evict && (!most || c->counted > most->counted)) most = c;
+    return most;
+}
+
+static void count(struct conn *c, uint64_t bytes) {
+    atomic_fetch_add_explicit(&server.clients_memory, bytes - c->counted, memory_order_relaxed);
+    c->counted = bytes;
+}
+
+void conn_count_memory(struct thread *t, struct conn *c) {
+    count(c, t->clients_memory_max && c->state < CONN_CLOSING ? conn_memory(c) : 0);
+    while (t->clients_memory_max && atomic_load_explicit(&server.clients_memory, memory_order_relaxed) > t->clients_memory_max) {
+        struct conn *victim = largest(t);
+        if (!victim) return;
+        log_line(LOG_NOTICE_LEVEL, "Evicting client id=%llu of %llu bytes: the clients' memory is above maxmemory-clients", (unsigned long long)victim->id,
+            (unsigned long long)victim->counted);
+        t->stats.evicted_clients++;
+        count(victim, 0);
+        conn_close(victim, false);
+    }
+}
+
+void conn_count_all_memory(struct thread *t) {
+    for (struct conn *c = t->conns; c; c = c->next) conn_count_memory(t, c);
+}
+
 static void send_one(struct thread *t, struct conn *c) {
     if (c->state == CONN_REMOVED) return;
     if (__builtin_expect(c->out.failed, 0)) conn_close(c, false);
@@ -431,6 +471,7 @@ static void send_one(struct thread *t, struct conn *c) {
         log_line(LOG_WARNING_LEVEL, "Client id=%llu closed for overcoming of output buffer limits.", (unsigned long long)c->id);
         conn_close(c, false);
     }
+    if (__builtin_expect(t->clients_memory_max != 0, 0)) conn_count_memory(t, c);
     if (c->state == CONN_CLOSING && close_if_ready(t, c)) return;
     if (c->state == CONN_CLOSING && !c->close_after_reply) return;
     if (c->stream.sending || !c->out.size) return;

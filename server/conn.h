@@ -64,6 +64,7 @@ struct conn {
     struct task *task;
     struct monitor *monitor;        /* NULL: it does not */
     uint64_t id, active_ns, soft_since_ns;
+    uint64_t counted;               /* bytes of it in server.clients_memory */
     uint32_t slot;             /* in the thread's array */
     const struct command *row; /* the command dispatched last */
     int64_t created_ms;
@@ -101,6 +102,11 @@ void conn_take_spare(struct thread *t, struct conn *c);
 static inline void conn_mark(struct thread *t, struct conn *c);
 void conn_send_all(struct thread *t);
 void conn_check_timeouts(struct thread *t);
+/* Bytes that a connection holds: itself, what waits to be run, what waits to be sent. */
+uint64_t conn_memory(const struct conn *c);
+/* maxmemory-clients: counts the connection anew, or all of the thread; closes the largest while there are too many bytes. */
+void conn_count_memory(struct thread *t, struct conn *c);
+void conn_count_all_memory(struct thread *t);
 
 /* Where a reply that is made now goes; after writing call conn_replied. */
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);

@@ -141,7 +141,10 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     if (n_keys > FANOUT_KEYS_MAX && row->plan == PLAN_FANOUT) return false;
     if (n_keys > 1) {
         hashes = memory = mi_malloc(n_keys * sizeof *hashes);
-        if (!memory) return false;
+        if (!memory) {
+            reply_now(t, c, "OOM out of memory for the command's arguments");
+            return true;
+        }
     }
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct arg *key = &argv[row->key_first + i * (uint32_t)row->key_step];

@@ -176,10 +176,10 @@ static void stats_section(struct text *x, const struct sums *s) {
         (ull)s->thread.connections, (ull)s->thread.commands, (ull)s->thread.input_bytes, (ull)s->thread.output_bytes,
         (ull)s->thread.rejected);
     add(x,
-        "expired_keys:%llu\r\nexpired_keys_active:%llu\r\nexpired_keys_lazy:%llu\r\nevicted_keys:0\r\nkeyspace_hits:%llu\r\nkeyspace_"
+        "expired_keys:%llu\r\nexpired_keys_active:%llu\r\nexpired_keys_lazy:%llu\r\nevicted_keys:0\r\nevicted_clients:%llu\r\nkeyspace_hits:%llu\r\nkeyspace_"
         "misses:%llu\r\n",
         (ull)(s->shard.expired_active + s->shard.expired_lazy), (ull)s->shard.expired_active, (ull)s->shard.expired_lazy,
-        (ull)s->shard.hits, (ull)s->shard.misses);
+        (ull)s->thread.evicted_clients, (ull)s->shard.hits, (ull)s->shard.misses);
     add(x, "total_error_replies:%llu\r\nlongest_expire_slice_usec:%llu\r\n", (ull)s->thread.errors,
         (ull)(s->thread.longest_keep_ns / 1000));
     add(x, "prefetch_groups:%llu\r\nprefetched_hops:%llu\r\nprefetch_distance_avg:%.2f\r\n", (ull)s->shard.groups, (ull)s->shard.prefetched,
@@ -341,6 +341,7 @@ static void sum_up(struct sums *s) {
         s->thread.commands += f.thread.commands;
         s->thread.connections += f.thread.connections;
         s->thread.rejected += f.thread.rejected;
+        s->thread.evicted_clients += f.thread.evicted_clients;
         s->thread.input_bytes += f.thread.input_bytes;
         s->thread.output_bytes += f.thread.output_bytes;
         s->thread.errors += f.thread.errors;

@@ -130,6 +130,10 @@ void thread_take_config(struct thread *t) {
     event_us = event_us ? event_us * 1000 : -1;
     if (slow_us < 0 || (event_us >= 0 && event_us < slow_us)) slow_us = event_us;
     t->measure.slow_cycles = slow_us < 0 ? UINT64_MAX : (uint64_t)((double)slow_us * 1000 / measure_ns_per_cycle());
+    uint64_t most = c->maxmemory_clients < 0 ? (uint64_t)(c->maxmemory / 100 * -c->maxmemory_clients) : (uint64_t)c->maxmemory_clients;
+    if (most == t->clients_memory_max) return;
+    t->clients_memory_max = most;
+    conn_count_all_memory(t);
 }
 
 /* ---- waking ---- */

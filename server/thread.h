@@ -112,7 +112,7 @@ struct tick {
 struct thread_stats {
     uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent,
         batches_taken, tasks, exclusives;
-    uint64_t clients, errors, sends;
+    uint64_t clients, errors, sends, evicted_clients;
     uint64_t longest_keep_ns; /* CPU time of the longest slice of housekeeping */
     uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
@@ -153,6 +153,7 @@ struct thread {
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
     struct conn **held; /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
+    uint64_t clients_memory_max;    /* maxmemory-clients in bytes; 0: no limit */
     uint64_t pause_until_ns;       /* 0: no pause */
     bool pause_all;                /* else only writes wait */
     struct conn **dirty, **resume; /* replies to send; input to go on with */
@@ -181,6 +182,7 @@ struct server {
     struct hash_secret secret;
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t clients;
+    _Atomic uint64_t clients_memory;        /* bytes, while maxmemory-clients is set */
     _Atomic bool stopping;
     int listeners[CONFIG_BIND_MAX + 1];
     bool listener_is_unix[CONFIG_BIND_MAX + 1];
