@@ -37,6 +37,7 @@ def descriptors():
 
 
 @pytest.mark.alone
+@pytest.mark.each_back_end
 @pytest.mark.limit(180)
 def test_ten_thousand_idle_connections(start, descriptors):
     count = min(1000 if LIGHT else 10000, descriptors - 500)
