@@ -281,6 +281,8 @@ static void wait_for_work(struct thread *t, bool more) {
     mailbox_awake(&t->asleep);
     t->now_ns = now_monotonic_ns();
     t->now_ms = now_realtime_ms();
+    /* Before anything that came meanwhile is looked at: whoever connects after CONFIG SET was answered finds it in force on every thread. */
+    if (__builtin_expect(t->config != config_current(), 0)) thread_take_config(t);
 }
 
 static __attribute__((noinline)) void sample(struct thread *t) {
