@@ -77,7 +77,7 @@ static int listen_all(const struct config *c) {
         }
         server.listeners[server.n_listeners++] = fd;
     }
-    if (c->port && !server.n_listeners) {
+    if (!server.n_listeners && (c->port || !c->unixsocket[0])) {
         log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
         return 1;
     }

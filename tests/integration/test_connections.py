@@ -195,6 +195,13 @@ def test_unix_socket_alone(start, tmp_path):
     assert done.stdout == '1\n'
 
 
+@pytest.mark.each_back_end
+def test_nowhere_to_listen_is_no_start(start):
+    server = start(port=0, options=[], wait=False, tolerate_faults=True)
+    assert server.wait_end() == 1
+    assert 'Configured to not listen anywhere' in server.log()
+
+
 def test_a_stale_unix_socket_is_taken_over(start, tmp_path):
     path = str(tmp_path / 'stale.sock')
     first = start(port=0, options=[('unixsocket', path)], tolerate_faults=True)
