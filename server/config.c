@@ -113,7 +113,10 @@ static void refuse_value(const struct directive *d, const struct arg *name, cons
     words_quote(start, shown);
     if (d->flags & DIRECTIVE_SECRET) *shown = 0;
     reply_errorf(r, "ERR CONFIG SET failed (possibly related to argument '%s') - %s%s%s%s", alias ? d->alias : d->name, why,
-        *shown ? " (got " : "", shown, !*shown ? "" : value[size] ? "...)" : ")");
+        *shown ? " (got " : "", shown,
+        !*shown           ? ""
+            : value[size] ? "...)"
+                          : ")");
 }
 
 static bool read_all(const struct directive **found, const struct arg *pairs, uint32_t n, struct config *next, struct reply *r) {

@@ -75,6 +75,7 @@ const struct directive directives[] = {
     BYTES("proto-max-bulk-len", proto_max_bulk_len, 1048576, UINT32_MAX, "512mb", MUTABLE, "Largest argument, and largest string"),
     BYTES("client-query-buffer-limit", client_query_buffer_limit, 1048576, MAX, "1gb", MUTABLE, "Most bytes of a client that wait to be run"),
     {ROW("client-output-buffer-limit", DIRECTIVE_OUTPUT_LIMIT, output_limit, "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", MUTABLE, "A client whose unread replies are above the hard limit, or for so many seconds above the soft limit, is closed"), .expects = "class, hard limit, soft limit, seconds; several times"},
+    BYTES("maxmemory-clients", maxmemory_clients, -100, MAX, "0", DIRECTIVE_MUTABLE | DIRECTIVE_PERCENT, "Most memory of all clients, in bytes or percent of maxmemory; 0: no limit"),
     CHOICE("huge-pages", huge_pages, names_huge, "auto", FIXED, "Advise huge pages for the table and small values"),
 
     GROUP("Process and log"),
@@ -137,7 +138,6 @@ const struct directive directives[] = {
     NUMBER("shutdown-timeout", shutdown_timeout_s, 0, INT32_MAX, "10", YET, "Seconds that a shutdown waits for replicas"),
     NUMBER("socket-mark-id", socket_mark_id, 0, UINT32_MAX, "0", YET_FIXED, "Mark of all sockets, for routing"),
     TEXT("bind-source-addr", bind_source_addr, "", YET, "Address that outgoing connections come from"),
-    BYTES("maxmemory-clients", maxmemory_clients, -100, MAX, "0", DIRECTIVE_MUTABLE | DIRECTIVE_PERCENT, "Most memory of all clients, in bytes or percent of maxmemory; 0: no limit"),
     NUMBER("tracking-table-max-keys", tracking_table_max_keys, 0, MAX, "1000000", YET, "Most keys that are watched for client-side caches"),
     TEXT("notify-keyspace-events", notify_keyspace_events, "", YET, "Classes of events that are published", .check = check_events, .expects = "characters of `Ag$lshzxeKEtmdn`"),
     WORDS("latency-tracking-info-percentiles", latency_tracking_info_percentiles, "50 99 99.9", YET, "Percentiles that INFO's latencystats shows", .check = check_percentiles, .expects = "numbers from 0 to 100"),

@@ -35,6 +35,17 @@ static void shows(const char *name, const char *text) {
     assert_string_equal(shown, text);
 }
 
+/* What a group's title says of its rows is true. */
+static void groups_say_what_has_an_effect(void **state) {
+    const char *title = "";
+    for (const struct directive *d = directives; d->doc; d++) {
+        if (!d->name) title = d->doc;
+        else if (!strncmp(title, "Accepted, no effect yet", 23)) assert_int_equal(d->flags & DIRECTIVE_IDLE, DIRECTIVE_YET);
+        else if (!strncmp(title, "Accepted, never needed", 22)) assert_int_equal(d->flags & DIRECTIVE_IDLE, DIRECTIVE_NEEDLESS);
+        else assert_false(d->flags & DIRECTIVE_IDLE);
+    }
+}
+
 static void every_row_is_whole(void **state) {
     for (const struct directive *d = NULL; (d = directive_next(d));) {
         assert_non_null(d->doc);
@@ -128,6 +139,7 @@ static void words_come_one_by_one_too(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_say_what_has_an_effect),
         cmocka_unit_test_setup_teardown(every_row_is_whole, start, end),
         cmocka_unit_test_setup_teardown(every_default_reads_back, start, end),
         cmocka_unit_test_setup_teardown(bytes_have_units, start, end),
