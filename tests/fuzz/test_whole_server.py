@@ -65,7 +65,7 @@ def test_spoiled_scripts_on_many_connections(io):
     seed = os.environ.get('DARTER_FUZZ_SEED') or '%08x' % random.SystemRandom().randrange(1 << 32)
     print('DARTER_FUZZ_SEED=%s' % seed)
     rng = random.Random(seed)
-    options = [('proto-max-bulk-len', '1mb'), ('client-query-buffer-limit', '4mb'), ('client-output-buffer-limit', 'normal 16mb 0 0'), ('enable-debug-command', 'yes'), ('loglevel', 'warning')]
+    options = [('proto-max-bulk-len', '1mb'), ('client-query-buffer-limit', '4mb'), ('client-output-buffer-limit', 'normal', '16mb', '0', '0'), ('enable-debug-command', 'yes'), ('loglevel', 'warning')]
     with Server(threads=2, io=io, options=options) as server:
         generator = Generator(rng)
         end = time.monotonic() + SECONDS / len(back_ends())

@@ -20,7 +20,7 @@ int darter_main(int argc, char **argv);
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const char *arguments[] = {"darter", "--port", "0", "--unixsocket", address.sun_path, "--threads", "2", "--pin", "no", "--io", NULL,
     "--loglevel", "warning", "--enable-debug-command", "yes", "--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "4mb",
-    "--client-output-buffer-limit", "normal 64mb 0 0", NULL};
+    "--client-output-buffer-limit", "normal", "64mb", "0", "0", NULL};
 
 __attribute__((noreturn)) static void give_up(const char *why) {
     fprintf(stderr, "fuzz: %s (%s)\n", why, strerror(errno));

@@ -44,7 +44,7 @@ def test_a_long_pipeline_whose_client_reads_only_at_the_end(server):
 
 @pytest.mark.alone
 def test_a_client_that_never_reads_is_closed_at_its_hard_limit(start):
-    server = start(options=[('client-output-buffer-limit', 'normal 4mb 0 0')])
+    server = start(options=[('client-output-buffer-limit', 'normal', '4mb', '0', '0')])
     with server.client() as setup:
         setup.command('SET', 'k', 'v' * 10000)
     greedy = server.client(receive_buffer=4096, timeout=10 * SLOW)
@@ -65,7 +65,7 @@ def test_a_client_that_never_reads_is_closed_at_its_hard_limit(start):
 
 @pytest.mark.alone
 def test_a_client_that_stays_above_its_soft_limit_is_closed(start):
-    server = start(options=[('client-output-buffer-limit', 'normal 0 256kb 1')])
+    server = start(options=[('client-output-buffer-limit', 'normal', '0', '256kb', '1')])
     with server.client() as setup:
         setup.command('SET', 'k', 'v' * 10000)
     slow = server.client(receive_buffer=4096)
