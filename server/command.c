@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shard/blob.h"
+
 #define LOOKUP_SIZE 1024u  /* a power of two, well above twice the rows */
 #define NAME_MAX_SIZE 128u /* rename-command may choose long ones */
 
@@ -172,3 +174,8 @@ bool arg_int64(const struct arg *a, int64_t *out, struct reply *r) {
 }
 
 bool arg_is(const struct arg *a, const char *word) { return same_name(a->p, a->size, word); }
+
+void args_discard_blobs(struct arg *argv, uint32_t argc) {
+    for (uint32_t i = 0; i < argc; i++)
+        if (argv[i].flags & ARG_BLOB) blob_discard((struct blob *)(void *)(argv[i].p - offsetof(struct blob, bytes)));
+}

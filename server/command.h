@@ -25,7 +25,7 @@ enum plan {
     PLAN_FANOUT,     /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
     PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
     PLAN_CURSOR, /* a piece on the shard that the cursor in argv[1] names (cursor_shard), then on the next while scan_goes_on; one shard: one hop */
-    PLAN_EXCLUSIVE,  /* all shards are held by the coordinator: on_spread */
+    PLAN_EXCLUSIVE, /* all shards are held by the coordinator: on_spread */
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
@@ -184,6 +184,8 @@ const struct command *command_at(size_t i);
 
 /* The argument as a number, with the error replied if it is none. */
 bool arg_int64(const struct arg *a, int64_t *out, struct reply *r);
+/* Discards the blobs among arguments that nobody took over. */
+void args_discard_blobs(struct arg *argv, uint32_t argc);
 /* Equal, ignoring ASCII case, to a lower-case word. */
 bool arg_is(const struct arg *a, const char *word);
 

@@ -17,12 +17,18 @@
 /* ---- life ---- */
 
 static const char DENIED[] =
-    "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only "
-    "accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable "
-    "protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, "
-    "however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just "
-    "disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you "
-    "started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the default user. "
+    "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. In this "
+    "mode connections are only "
+    "accepted from the loopback interface. If you want to connect from external computers to Redis you may adopt one of the following "
+    "solutions: 1) Just disable "
+    "protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same "
+    "host the server is running, "
+    "however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) "
+    "Alternatively you can just "
+    "disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and then "
+    "restarting the server. 3) If you "
+    "started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password "
+    "for the default user. "
     "NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
 void conn_open(struct thread *t, int fd, bool unix_socket) {
@@ -81,8 +87,12 @@ void conn_close(struct conn *c, bool after_reply) {
 void conn_removed(struct thread *t, struct conn *c) {
     atomic_fetch_sub_explicit(&server.clients_memory, c->counted, memory_order_relaxed);
     thread_remove_conn(t, c);
-    if (c->on_resume) for (uint32_t i = 0; i < t->n_resume; i++) if (t->resume[i] == c) t->resume[i--] = t->resume[--t->n_resume];
-    if (c->dirty) for (uint32_t i = 0; i < t->n_dirty; i++) if (t->dirty[i] == c) t->dirty[i--] = t->dirty[--t->n_dirty];
+    if (c->on_resume)
+        for (uint32_t i = 0; i < t->n_resume; i++)
+            if (t->resume[i] == c) t->resume[i--] = t->resume[--t->n_resume];
+    if (c->dirty)
+        for (uint32_t i = 0; i < t->n_dirty; i++)
+            if (t->dirty[i] == c) t->dirty[i--] = t->dirty[--t->n_dirty];
     conn_free(t, c);
 }
 
@@ -107,16 +117,19 @@ static void give_spare(struct thread *t, struct reply *r) {
     *r = (struct reply){0};
 }
 
+struct reply *conn_output(struct thread *t, struct conn *c, bool aside) {
+    struct reply *r = &c->out;
+    if (aside) {
+        r = &t->scratch;
+        r->size = 0;
+        r->failed = false;
+    } else if (!r->p) conn_take_spare(t, c);
+    r->resp = c->resp;
+    return r;
+}
+
 struct reply *conn_reply_begin(struct thread *t, struct conn *c) {
-    if (c->reply_off || c->reply_skip || conn_has_work(c)) {
-        t->scratch.size = 0;
-        t->scratch.failed = false;
-        t->scratch.resp = c->resp;
-        return &t->scratch;
-    }
-    if (!c->out.p) conn_take_spare(t, c);
-    c->out.resp = c->resp;
-    return &c->out;
+    return conn_output(t, c, c->reply_off || c->reply_skip || conn_has_work(c));
 }
 
 static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r) {
@@ -189,14 +202,9 @@ static void protocol_error(struct thread *t, struct conn *c, const char *what) {
     conn_close(c, true);
 }
 
-static void discard_blobs(struct thread *t, uint32_t argc) {
-    for (uint32_t i = 0; i < argc; i++)
-        if (t->argv[i].flags & ARG_BLOB) blob_discard((struct blob *)(void *)(t->argv[i].p - offsetof(struct blob, bytes)));
-}
-
 /* The command was dispatched (or answered): blobs that nobody took over are discarded, and its parsed part is forgotten. */
 static void command_taken(struct thread *t, struct conn *c, uint32_t argc) {
-    if (__builtin_expect(t->argv_has_blob, 0)) discard_blobs(t, argc);
+    if (__builtin_expect(t->argv_has_blob, 0)) args_discard_blobs(t->argv, argc);
     if (__builtin_expect(c->partial != NULL, 0)) {
         mi_free(c->partial->args);
         mi_free(c->partial);
@@ -234,7 +242,7 @@ static size_t process(struct thread *t, struct conn *c, const char *p, size_t si
             return size;
         }
         if (what == PARSE_COMMAND && !dispatch(t, c, t->argv, argc)) break;
-        command_taken(t, c, argc);      /* after nothing (an empty line) too: CLIENT REPLY SKIP counts it */
+        command_taken(t, c, argc); /* after nothing (an empty line) too: CLIENT REPLY SKIP counts it */
         p = next;
     }
     return (size_t)(p - start);
@@ -350,7 +358,7 @@ void conn_ended(struct thread *t, struct conn *c, int result) {
         conn_mark(t, c);
         return;
     }
-    if (result == 0 && (c->state != CONN_RUNNING || c->on_resume)) return;      /* conn_resume closes it */
+    if (result == 0 && (c->state != CONN_RUNNING || c->on_resume)) return; /* conn_resume closes it */
     conn_close(c, result == 0);
 }
 
@@ -418,7 +426,7 @@ static bool over_limit(struct thread *t, struct conn *c) {
 
 /* A closing connection: true if it is gone now. */
 static bool close_if_ready(struct thread *t, struct conn *c) {
-    if (conn_has_work(c)) return false;        /* whatever finishes last marks it again */
+    if (conn_has_work(c)) return false; /* whatever finishes last marks it again */
     if (c->close_after_reply && (c->stream.sending || (c->out.size && !c->out.failed))) return false;
     c->state = CONN_REMOVED;
     t->stats.clients--;
@@ -452,8 +460,8 @@ void conn_count_memory(struct thread *t, struct conn *c) {
     while (t->clients_memory_max && atomic_load_explicit(&server.clients_memory, memory_order_relaxed) > t->clients_memory_max) {
         struct conn *victim = largest(t);
         if (!victim) return;
-        log_line(LOG_NOTICE_LEVEL, "Evicting client id=%llu of %llu bytes: the clients' memory is above maxmemory-clients", (unsigned long long)victim->id,
-            (unsigned long long)victim->counted);
+        log_line(LOG_NOTICE_LEVEL, "Evicting client id=%llu of %llu bytes: the clients' memory is above maxmemory-clients",
+            (unsigned long long)victim->id, (unsigned long long)victim->counted);
         t->stats.evicted_clients++;
         count(victim, 0);
         conn_close(victim, false);

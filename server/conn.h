@@ -62,9 +62,9 @@ struct conn {
     size_t in_at; /* bytes of in that were dispatched */
     struct partial *partial;
     struct task *task;
-    struct monitor *monitor;        /* NULL: it does not */
+    struct monitor *monitor; /* NULL: it does not */
     uint64_t id, active_ns, soft_since_ns;
-    uint64_t counted;               /* bytes of it in server.clients_memory */
+    uint64_t counted;          /* bytes of it in server.clients_memory */
     uint32_t slot;             /* in the thread's array */
     const struct command *row; /* the command dispatched last */
     int64_t created_ms;
@@ -108,6 +108,8 @@ uint64_t conn_memory(const struct conn *c);
 void conn_count_memory(struct thread *t, struct conn *c);
 void conn_count_all_memory(struct thread *t);
 
+/* The connection's output, with a buffer and its protocol; aside: the thread's scratch, emptied, instead. */
+struct reply *conn_output(struct thread *t, struct conn *c, bool aside);
 /* Where a reply that is made now goes; after writing call conn_replied. */
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);

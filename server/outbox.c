@@ -386,7 +386,8 @@ void outbox_emit(struct thread *t, struct conn *c) {
 
 static void log_slow_hops(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->hops[i].flags & HOP_SLOW) log_slow(t, b->own[i].conn, command_by_number(b->hops[i].row), b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
+        if (b->hops[i].flags & HOP_SLOW)
+            log_slow(t, b->own[i].conn, command_by_number(b->hops[i].row), b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
 }
 
 static void came_back(struct thread *t, struct batch *b) {
@@ -451,7 +452,8 @@ void outbox_take_returns(struct thread *t) {
             break;
         case MESSAGE_TOKEN_ASK:
         case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
-        case MESSAGE_MONITOR: case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
+        case MESSAGE_MONITOR:
+        case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
         case MESSAGE_ADOPT:
             conn_open(t, (int)(n->value >> 1), n->value & 1);
             mi_free(n);
@@ -467,8 +469,7 @@ void outbox_retire(struct thread *t) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];
         if (k->open) break;
         for (uint32_t i = 0; i < k->n_buffers; i++) proactor_give_buffer(t->proactor, k->buffers[i]);
-        for (uint32_t i = 0; i < k->n_blobs; i++)
-            if (k->blobs[i]->flags & ARG_BLOB) blob_discard((struct blob *)(void *)(k->blobs[i]->p - offsetof(struct blob, bytes)));
+        for (uint32_t i = 0; i < k->n_blobs; i++) args_discard_blobs(k->blobs[i], 1);
         for (uint32_t i = 0; i < k->n_blocks; i++) {
             struct block *b = k->blocks[i];
             if (!--b->pins && b->dropped) mi_free(b);

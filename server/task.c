@@ -24,25 +24,25 @@
 enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE };
 
 struct task {
-    struct task *next;              /* free list */
+    struct task *next; /* free list */
     struct conn *conn;
     const struct command *row;
     enum task_kind kind;
     bool no_reply, started;
-    struct tick *tick;              /* pinned until the end, if argv points into receive buffers */
-    struct arg *argv;               /* own array; its bytes too where copied */
+    struct tick *tick; /* pinned until the end, if argv points into receive buffers */
+    struct arg *argv;  /* own array; its bytes too where copied */
     uint32_t argc, n_keys, next_key, wave_end;
-    uint32_t outstanding;           /* pieces, or shards that do not stand still yet */
-    uint64_t *hashes;               /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
-    struct arg *piece_args;         /* of this wave */
+    uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
+    uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
+    struct arg *piece_args; /* of this wave */
     uint64_t *piece_hashes;
-    uint16_t *piece_shard;          /* of each key of this wave */
-    struct batch **pieces;          /* by shard, of this wave; NULL: none */
+    uint16_t *piece_shard; /* of each key of this wave */
+    struct batch **pieces; /* by shard, of this wave; NULL: none */
     int64_t sum;
-    uint64_t cycles;                /* the time of all pieces */
-    size_t reply_at;                /* where its reply begins in the output */
-    struct reply error;             /* the first error; size 0: none */
-    struct hop hop;                 /* EXCLUSIVE */
+    uint64_t cycles;    /* the time of all pieces */
+    size_t reply_at;    /* where its reply begins in the output */
+    struct reply error; /* the first error; size 0: none */
+    struct hop hop;     /* EXCLUSIVE */
 };
 
 struct task *task_free(struct task *k) {
@@ -51,30 +51,20 @@ struct task *task_free(struct task *k) {
     return next;
 }
 
-static struct reply *output(struct thread *t, struct task *k) {
-    struct conn *c = k->conn;
-    if (k->no_reply) {
-        t->scratch.size = 0;
-        t->scratch.failed = false;
-        t->scratch.resp = c->resp;
-        return &t->scratch;
-    }
-    if (!c->out.p) conn_take_spare(t, c);
-    c->out.resp = c->resp;
-    return &c->out;
-}
+static struct reply *output(struct thread *t, struct task *k) { return conn_output(t, k->conn, k->no_reply); }
 
 /* Copies the argument vector, and with bytes what it points to. NULL: no memory. */
 static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
     size_t size = argc * sizeof *argv;
-    if (bytes) for (uint32_t i = 0; i < argc; i++) size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
+    if (bytes)
+        for (uint32_t i = 0; i < argc; i++) size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
     struct arg *copy = mi_malloc(size ? size : 1);
     if (!copy) return NULL;
     char *to = (char *)(copy + argc);
     for (uint32_t i = 0; i < argc; i++) {
         copy[i] = argv[i];
         if (copy[i].flags & ARG_BLOB) copy[i].flags |= ARG_WAS_BLOB;
-        argv[i].flags &= ~(uint32_t)ARG_BLOB;       /* a blob is the copy's from here on */
+        argv[i].flags &= ~(uint32_t)ARG_BLOB; /* a blob is the copy's from here on */
         if (!bytes || copy[i].flags & ARG_BLOB) continue;
         memcpy(to, argv[i].p, argv[i].size);
         copy[i].p = to;
@@ -83,7 +73,8 @@ static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
     return copy;
 }
 
-static struct task *task_new(struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes) {
+static struct task *task_new(
+    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes) {
     struct task *k = t->free_tasks;
     if (k) t->free_tasks = k->next;
     else if (!(k = mi_malloc(sizeof *k))) return NULL;
@@ -104,11 +95,6 @@ static struct task *task_new(struct thread *t, struct conn *c, const struct comm
     c->state = CONN_BUSY;
     t->stats.tasks++;
     return k;
-}
-
-static void discard_blobs(struct arg *argv, uint32_t argc) {
-    for (uint32_t i = 0; i < argc; i++)
-        if (argv[i].flags & ARG_BLOB) blob_discard((struct blob *)(void *)(argv[i].p - offsetof(struct blob, bytes)));
 }
 
 static void drop_wave(struct task *k) {
@@ -136,7 +122,7 @@ static void finish(struct thread *t, struct task *k) {
     struct conn *c = k->conn;
     measure_task(t, k);
     drop_wave(k);
-    discard_blobs(k->argv, k->argc);
+    args_discard_blobs(k->argv, k->argc);
     mi_free(k->argv);
     mi_free(k->hashes);
     mi_free(k->pieces);
@@ -158,13 +144,25 @@ static void no_memory(struct thread *t, struct conn *c) {
 
 /* ---- fan-out ---- */
 
-static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes, uint32_t key_step,
-    uint64_t state) {
+static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes,
+    uint32_t key_step, uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
     struct hop *h = &b->hops[0];
-    *h = (struct hop){.origin = k->conn, .hash = hashes ? hashes[0] : 0, .run = k->row->on_shard, .argv = argv, .hashes = hashes, .argc = argc, .db = k->conn->db, .resp = k->conn->resp,
-        .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) | (k->row->flags & CMD_VALUE_HINT ? HOP_VALUE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
-        .n_keys = n_keys, .key_first = 1, .key_step = (uint8_t)key_step, .row = k->row->number, .state = state};
+    *h = (struct hop){.origin = k->conn,
+        .hash = hashes ? hashes[0] : 0,
+        .run = k->row->on_shard,
+        .argv = argv,
+        .hashes = hashes,
+        .argc = argc,
+        .db = k->conn->db,
+        .resp = k->conn->resp,
+        .flags = (uint8_t)(HOP_PIECE | (n_keys ? 0 : HOP_NO_KEY) | (k->row->flags & CMD_WRITE ? HOP_WRITE : 0) |
+            (k->row->flags & CMD_VALUE_HINT ? HOP_VALUE : 0) | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
+        .n_keys = n_keys,
+        .key_first = 1,
+        .key_step = (uint8_t)key_step,
+        .row = k->row->number,
+        .state = state};
     k->pieces[shard] = b;
     k->outstanding++;
     outbox_send_piece(t, b);
@@ -172,7 +170,8 @@ static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct 
 
 /* Deals the keys [next_key, wave_end) to their shards, by counting. False: no memory. */
 static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
-    uint32_t n = k->wave_end - k->next_key, step = (uint32_t)k->row->key_step, first = (uint32_t)k->row->key_first, args_at = 0, hashes_at = 0;
+    uint32_t n = k->wave_end - k->next_key, step = (uint32_t)k->row->key_step, first = (uint32_t)k->row->key_first, args_at = 0,
+             hashes_at = 0;
     k->piece_args = mi_malloc((n * step + t->n_threads) * sizeof *k->piece_args);
     k->piece_hashes = mi_malloc(n * sizeof *k->piece_hashes);
     k->piece_shard = mi_malloc(n * sizeof *k->piece_shard);
@@ -265,23 +264,27 @@ static void merge_custom(struct thread *t, struct task *k) {
         reply_no_memory(output(t, k));
         return;
     }
-    for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) pieces[n++] = &k->pieces[s]->replies;
-    k->hop = (struct hop){.origin = k->conn, .argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (k->pieces[s]) pieces[n++] = &k->pieces[s]->replies;
+    k->hop =
+        (struct hop){.origin = k->conn, .argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
     k->row->merge_custom(&k->hop, pieces, n, output(t, k));
     mi_free(pieces);
 }
 
 /* All pieces of a wave are back. */
 static void wave_done(struct thread *t, struct task *k) {
-    if (k->row->merge == MERGE_EACH) {      /* unwanted values stay with their pieces, which give their blobs back */
+    if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
         if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
     } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
-    else for (uint32_t s = 0; s < t->n_threads; s++) if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+    else
+        for (uint32_t s = 0; s < t->n_threads; s++)
+            if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct batch *b = k->pieces[s];
         if (!b) continue;
         k->cycles += b->cycles;
-        if (k->kind == TASK_FANOUT) discard_blobs(b->hops[0].argv, b->hops[0].argc);
+        if (k->kind == TASK_FANOUT) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
         batch_recycle(t, b);
         k->pieces[s] = NULL;
     }
@@ -427,8 +430,18 @@ void task_stopped(struct thread *t, struct task *k) {
         shards[s] = t->server->threads[s]->shard;
         shards[s]->now_ms = t->now_ms;
     }
-    k->hop = (struct hop){.origin = k->conn, .hash = k->n_keys ? k->hashes[0] : 0, .argv = k->argv, .hashes = k->hashes, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp,
-        .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)), .n_keys = k->n_keys, .key_first = (uint8_t)k->row->key_first, .key_step = (uint8_t)k->row->key_step, .row = k->row->number};
+    k->hop = (struct hop){.origin = k->conn,
+        .hash = k->n_keys ? k->hashes[0] : 0,
+        .argv = k->argv,
+        .hashes = k->hashes,
+        .argc = k->argc,
+        .db = k->conn->db,
+        .resp = k->conn->resp,
+        .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
+        .n_keys = k->n_keys,
+        .key_first = (uint8_t)k->row->key_first,
+        .key_step = (uint8_t)k->row->key_step,
+        .row = k->row->number};
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();
     atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);
@@ -436,7 +449,8 @@ void task_stopped(struct thread *t, struct task *k) {
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     k->cycles = cycles_now() - start;
     mi_free(shards);
-    for (uint32_t s = 0; s < t->n_threads; s++) if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
     t->stands_still = false;
     thread_take_config(t);
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
