@@ -58,31 +58,51 @@ def run(command, env=None, timeout=None, **options):
     return status, output + ('\nended: it took longer than %d s\n' % timeout if status == 124 else '')
 
 
-def build(directory, *options, cc=None):
+SYSROOT = os.path.join(ROOT, 'build-arm64-sysroot')
+# The builds: each is configured in one way wherever it is used. (Compiler, options of meson.)
+BUILDS = {
+    'build': (None, ['-Dwerror=true', '-Dtests=true']),
+    'build-clang': ('clang', ['-Dwerror=true', '-Dtests=true']),
+    'build-asan': ('clang', ['-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),
+    'build-tsan': ('clang', ['-Db_sanitize=thread', '-Db_lundef=false', '-Doptimization=2', '-Dwerror=true']),
+    'build-fuzz': ('clang', ['-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),
+    'build-arm64': (None, ['--cross-file', 'tools/cross/aarch64.ini', '--cross-file', os.path.join(SYSROOT, 'paths.ini'), '-Dwerror=true']),
+}
+builds_ahead = {}       # directory: a future of run_build()
+
+
+def run_build(directory, nice=()):
+    """(status, output). Status 3: it cannot be built on this machine, as the output says."""
+    cc, options = BUILDS[directory]
+    if directory == 'build-arm64':
+        status, output = run([*nice, 'tools/cross/sysroot'])
+        if status:
+            return status, output
+    return run([*nice, 'tools/build', directory, *options], env={'CC': cc} if cc else None)
+
+
+def build_ahead(directories):
+    """Builds while tests run that mostly wait."""
+    pool = ThreadPoolExecutor(1)
+    for directory in directories:
+        builds_ahead[directory] = pool.submit(run_build, directory, ['nice', '-n', '19'])
+
+
+def wait_for_builds():
+    """Before tests that measure time."""
+    for future in builds_ahead.values():
+        future.result()
+
+
+def build(directory):
     """Builds; True if that went well. A build that fails counts as one failure."""
     start = time.monotonic()
-    status, output = run(['tools/build', directory, *options], env={'CC': cc} if cc else None)
-    if status:
-        record('build ' + directory, 0, 1, time.monotonic() - start, output)
+    status, output = builds_ahead.pop(directory).result() if directory in builds_ahead else run_build(directory)
+    if status == 3:
+        say('%s: left out: %s' % (directory, output.strip()))
+    elif status:
+        record(directory, 0, 1, time.monotonic() - start, output)
     return status == 0
-
-
-# The builds. Each is configured in one way wherever it is used.
-
-def build_plain():
-    return build('build', '-Dwerror=true', '-Dtests=true')
-
-
-def build_asan():
-    return build('build-asan', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true', cc='clang')
-
-
-def build_tsan():
-    return build('build-tsan', '-Db_sanitize=thread', '-Db_lundef=false', '-Doptimization=2', '-Dwerror=true', cc='clang')
-
-
-def build_fuzz():
-    return build('build-fuzz', '-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true', cc='clang')
 
 
 def server_of(directory):
@@ -179,9 +199,10 @@ def lint():
         if lines > 900 and not f.startswith('tests/'):
             say('note: %s has %d lines; which second subject lives in it?' % (f, lines))
     start = time.monotonic()
-    for directory, cc in (('build', None), ('build-clang', 'clang')):
-        if build(directory, '-Dwerror=true', '-Dtests=true', cc=cc):
-            record('warnings, %s' % (cc or 'the default compiler'), 1, 0, time.monotonic() - start)
+    # The builds for the sanitizers have clang's warnings as errors too.
+    for directory in ['build'] + ['build-clang'] * ('sanitize' not in sys.argv):
+        if build(directory):
+            record('warnings, ' + directory, 1, 0, time.monotonic() - start)
         start = time.monotonic()
 
 
@@ -213,23 +234,29 @@ def wrong_includes(c_files):
 
 
 def unit():
-    if build_plain():
+    if build('build'):
         meson_suite('unit', 'build')
 
 
 def integration():
-    if build_plain():
+    if build('build'):
         run_integration('integration', {'DARTER': server_of('build')})
 
 
-def run_integration(name, env, prefix=()):
-    # Tests that measure time or fill the machine run by themselves.
-    pytest_suite(name, ['tests/integration'], env, workers=min(CPUS, 4), select='not alone', prefix=prefix)
-    pytest_suite(name + ', alone', ['tests/integration'], env, select='alone', prefix=prefix)
+def run_integration(name, env):
+    # Most tests wait for most of their time. Those that measure time or fill the machine run by themselves.
+    pytest_suite(name, ['tests/integration'], env, workers=2 * CPUS, select='not alone')
+    wait_for_builds()
+    pytest_suite(name + ', alone', ['tests/integration'], env, select='alone')
+
+
+def run_sanitized_integration(name, env):
+    """Times mean little here, and the sizes are small: together, except for what does nothing but measure."""
+    pytest_suite(name, ['tests/integration'], env, workers=CPUS + 1, select='not measures', prefix=STILL)
 
 
 def oracle():
-    if build_plain():
+    if build('build'):
         env = {'DARTER': server_of('build')}
         if SOAK and 'DARTER_ORACLE_COMMANDS' not in os.environ:
             env['DARTER_ORACLE_COMMANDS'] = '1000000'
@@ -237,15 +264,15 @@ def oracle():
 
 
 def sanitize():
-    if build_asan():
+    if build('build-asan'):
         env = dict(ADDRESS_ENV, DARTER=server_of('build-asan'))
         meson_suite('unit, address', 'build-asan', env, STILL, slow=5)
-        run_integration('integration, address', narrowed(env, '2'), STILL)
+        run_sanitized_integration('integration, address', narrowed(env, '2'))
         pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), prefix=STILL)
-    if build_tsan():
+    if build('build-tsan'):
         env = dict(THREAD_ENV, DARTER=server_of('build-tsan'))
         meson_suite('unit, thread', 'build-tsan', env, STILL, slow=10)
-        run_integration('integration, thread', narrowed(env, '2,4'), STILL)
+        run_sanitized_integration('integration, thread', narrowed(env, '2,4'))
 
 
 def package():
@@ -257,7 +284,7 @@ def narrowed(env, threads):
 
 
 def fuzz():
-    if not build_fuzz():
+    if not build('build-fuzz'):
         return
     directory = os.path.join(ROOT, 'build-fuzz', 'tests', 'fuzz')
     targets = sorted(f for f in os.listdir(directory) if f.startswith('fuzz_') and os.access(os.path.join(directory, f), os.X_OK)
@@ -281,34 +308,30 @@ def fuzz():
         status, output = run(command, env, FUZZ_SECONDS + 120)
         return target, status, output[-20000:], time.monotonic() - start
 
-    with ThreadPoolExecutor(max(CPUS, 1)) as pool:
-        for target, status, output, seconds in pool.map(one, targets):
-            record(target, int(not status), int(bool(status)), seconds, output)
-    # Last, since a whole server uses more than one CPU.
     env = dict(ADDRESS_ENV, DARTER=server_of('build-fuzz'), DARTER_FUZZ_SECONDS=str(FUZZ_SECONDS))
-    pytest_suite('fuzz, whole server', ['tests/fuzz'], env, timeout=FUZZ_SECONDS * 4 + 300, prefix=STILL)
+    with ThreadPoolExecutor(len(targets) or 1) as pool:
+        running = [pool.submit(one, target) for target in targets]
+        pytest_suite('fuzz, whole server', ['tests/fuzz'], env, timeout=FUZZ_SECONDS * 4 + 300, prefix=STILL)
+        for future in running:
+            target, status, output, seconds = future.result()
+            record(target, int(not status), int(bool(status)), seconds, output)
 
 
 def cross():
     if os.uname().machine != 'x86_64':
         say('cross: left out, since this machine is no x86-64')
         return
-    start = time.monotonic()
-    status, output = run(['tools/cross/sysroot'])
-    if status == 3:
-        say('cross: left out: ' + output.strip())
-        return
-    if status:
-        record('cross', 0, 1, time.monotonic() - start, output)
-        return
-    sysroot = os.path.join(ROOT, 'build-arm64-sysroot')
-    if build('build-arm64', '--cross-file', 'tools/cross/aarch64.ini', '--cross-file', os.path.join(sysroot, 'paths.ini'), '-Dwerror=true'):
+    if build('build-arm64'):
         meson_suite('unit, arm64', 'build-arm64', {'DARTER_TEST_LIGHT': '1'}, slow=10)
 
 
 def main():
     start = time.monotonic()
-    for part in sys.argv[1:]:
+    parts = sys.argv[1:]
+    if 'integration' in parts and build('build'):
+        build_ahead([d for part, directories in (('sanitize', ['build-asan', 'build-tsan']), ('fuzz', ['build-fuzz']), ('cross', ['build-arm64']))
+                     if part in parts and (part != 'cross' or os.uname().machine == 'x86_64') for d in directories])
+    for part in parts:
         {'lint': lint, 'unit': unit, 'integration': integration, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
     say('%.1f minutes' % ((time.monotonic() - start) / 60))
     say('%d passed, %d failed' % (passed, failed))

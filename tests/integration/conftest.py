@@ -8,6 +8,7 @@ from server import Server
 
 def pytest_configure(config):
     config.addinivalue_line('markers', 'alone: measures time or fills the machine, so it runs by itself')
+    config.addinivalue_line('markers', 'measures: does nothing but measure, so it means nothing under a sanitizer')
     config.addinivalue_line('markers', 'each_back_end: runs once for each back end, with the most threads')
     config.addinivalue_line('markers', 'several_threads: makes sense only with two threads or more')
 

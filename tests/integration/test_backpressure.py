@@ -127,6 +127,7 @@ def test_a_thousand_half_commands_pin_nothing(server):
 
 
 @pytest.mark.alone
+@pytest.mark.measures
 @pytest.mark.each_back_end
 def test_one_greedy_client_costs_the_others_little(server):
     """A client that sends pipelines without end: the others' pings stay short."""

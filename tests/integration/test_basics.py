@@ -163,6 +163,7 @@ def test_multi_key_commands_over_all_shards(server):
 
 
 @pytest.mark.alone
+@pytest.mark.measures
 @pytest.mark.each_back_end
 def test_an_idle_server_uses_no_cpu(server):
     clients = [server.client() for _ in range(10)]

@@ -18,7 +18,7 @@ from server import ROOT, SLOW
 
 pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
 
-SECONDS = (60 if SOAK else 3) * (1.5 if SLOW > 1 else 1)
+SECONDS = 60 if SOAK else 3
 
 
 def test_the_worker_that_sees_the_announcement_finds_the_job(server):

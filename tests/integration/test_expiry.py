@@ -33,6 +33,7 @@ def stat(server, name):
 
 
 @pytest.mark.alone
+@pytest.mark.measures
 def test_keys_due_over_one_second_are_gone_at_once(server):
     """No reply shows a key later than its time, nor misses it before; nothing is left 100 ms after the last."""
     c = server.client()
