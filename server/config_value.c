@@ -176,24 +176,35 @@ static bool read_value(const struct directive *d, struct config *c, char *const 
     abort();
 }
 
+/* The words of a text, at single blanks; "" has none. Returns how many, or -1 if they are too many. */
+static int split_at_blanks(char *text, char **words) {
+    int n = 0;
+    for (char *p = *text ? text : NULL; p; n++) {
+        if (n == DIRECTIVE_WORDS_MAX) return -1;
+        words[n] = strsep(&p, " ");
+    }
+    return n;
+}
+
 bool directive_read(const struct directive *d, struct config *c, char *const *words, int n, char *why) {
-    if (!directive_takes_words(d) && n != 1) return wrong(why, "wrong number of arguments");
+    char copy[DIRECTIVE_SHOW_MAX], *parts[DIRECTIVE_WORDS_MAX];
+    if (!directive_takes_words(d)) {
+        if (n != 1) return wrong(why, "wrong number of arguments");
+    } else if (n == 1 && strchr(words[0], ' ')) { /* several words in quotes, as in Redis: --save "60 1" */
+        if (strlen(words[0]) >= sizeof copy) return wrong(why, "argument too long");
+        n = split_at_blanks(strcpy(copy, words[0]), parts);
+        if (n < 0) return wrong(why, "too many words");
+        words = parts;
+    }
     return read_value(d, c, words, n, why) && (!d->check || d->check(c, why));
 }
 
 bool directive_read_text(const struct directive *d, struct config *c, const char *text, char *why) {
-    char copy[DIRECTIVE_SHOW_MAX], *words[DIRECTIVE_WORDS_MAX];
-    int n = 0;
+    char copy[DIRECTIVE_SHOW_MAX], *words[DIRECTIVE_WORDS_MAX] = {copy};
+    int n = 1;
     if (strlen(text) >= sizeof copy) return wrong(why, "argument too long");
     strcpy(copy, text);
-    if (!directive_takes_words(d)) {
-        words[n++] = copy;
-    } else if (*copy) {
-        for (char *p = copy; p; n++) {
-            if (n == DIRECTIVE_WORDS_MAX) return wrong(why, "too many words");
-            words[n] = strsep(&p, " ");
-        }
-    }
+    if (directive_takes_words(d) && (n = split_at_blanks(copy, words)) < 0) return wrong(why, "too many words");
     if (d->kind == DIRECTIVE_SAVE) c->n_save = 0;
     return directive_read(d, c, words, n, why);
 }

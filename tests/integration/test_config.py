@@ -443,7 +443,7 @@ def test_a_fault_in_standard_input(start):
 
 @pytest.mark.each_back_end
 @pytest.mark.parametrize('options, shown', [
-    ([('save', '60', '1'), ('save', '30', '2')], b'60 1 30 2'), ([('save', '60 1')], None), ([('save', '')], b''), ([('save',), ('timeout', '1')], b''), ([('timeout', '1'), ('save',)], b''),
+    ([('save', '60', '1'), ('save', '30', '2')], b'60 1 30 2'), ([('save', '60 1')], b'60 1'), ([('save', '60 1 30 2'), ('timeout', '1')], b'60 1 30 2'), ([('save', '60')], None), ([('save', '')], b''), ([('save',), ('timeout', '1')], b''), ([('timeout', '1'), ('save',)], b''),
     ([('save', '60', '1', '30', '2'), ('save', '')], b'')])
 def test_save_arguments(start, options, shown):
     server = start(options=options, wait=shown is not None, tolerate_faults=shown is None)
@@ -451,6 +451,13 @@ def test_save_arguments(start, options, shown):
         assert server.wait_end() == 1 and 'Invalid save parameters' in server.log()
     else:
         assert get(server.client(), 'save') == {b'save': shown}
+
+
+@pytest.mark.each_back_end
+def test_several_words_in_quotes_are_several(start):
+    c = start(config='save "60 1 30 2"\nclient-output-buffer-limit "normal 1mb 0 0"\noom-score-adj-values "0 1 2"\n').client()
+    assert get(c, 'save') == {b'save': b'60 1 30 2'} and get(c, 'oom-score-adj-values') == {b'oom-score-adj-values': b'0 1 2'}
+    assert get(c, 'client-output-buffer-limit')[b'client-output-buffer-limit'].startswith(b'normal 1048576 0 0 ')
 
 
 @pytest.mark.each_back_end
