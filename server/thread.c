@@ -392,6 +392,7 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
     if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted) return NULL;
     t->shard->prefetch = (uint8_t)config->prefetch;
+    t->startup_bytes = memory_used(t->shard->memory);
     t->monitors = monitors_new(n);
     if (!t->monitors || !measure_init(&t->measure, COMMAND_ROWS_MAX)) return NULL;
     thread_take_config(t);

@@ -167,6 +167,7 @@ struct thread {
     struct thread_stats stats;
     struct measure measure;
     struct monitors *monitors;
+    uint64_t startup_bytes; /* of its shard, before the first key */
     bool monitored; /* some connection monitors, on whatever thread */
     uint64_t commands_before; /* stats.commands at the start of the tick before */
     /* Thread 0: the token of the coordinators. */
