@@ -40,18 +40,33 @@
 
 struct server server;
 
-/* The CPUs that this process may use: its affinity, and its cgroup's quota. */
+/* The CPUs that a control group's quota amounts to, rounded up; UINT32_MAX: it has none. */
+static uint32_t quota_of(const char *group) {
+    char path[1100];
+    long quota, period;
+    uint32_t n = UINT32_MAX;
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%ld %ld", &quota, &period) == 2 && period > 0 && quota > 0) n = (uint32_t)((quota + period - 1) / period);
+    if (f) fclose(f);
+    return n;
+}
+
+/* The CPUs that this process may use: its affinity, and the quotas of its control group (version 2) and of all above it. */
 static uint32_t usable_cpus(void) {
     cpu_set_t set;
+    char line[1024], group[1024] = "";
     uint32_t n = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r");
-    long quota, period;
-    if (f && fscanf(f, "%ld %ld", &quota, &period) == 2 && period > 0 && quota > 0) {
-        uint32_t most = (uint32_t)((quota + period - 1) / period);
-        if (most < n) n = most;
-    }
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "0::%1023s", group) == 1) break;
     if (f) fclose(f);
-    return n ? n : 1;
+    for (char *end = group + strlen(group);; *end = 0) {
+        uint32_t most = quota_of(group);
+        if (most < n) n = most;
+        end = strrchr(group, '/');
+        if (!end) return n ? n : 1;
+    }
 }
 
 static bool is_unix(int fd) {
