@@ -8,7 +8,10 @@
 #include "server/info.h"
 #include "server/introspect.h"
 #include "server/latency.h"
+#include "server/lolwut.h"
+#include "server/memory_commands.h"
 #include "server/monitor.h"
+#include "server/replication.h"
 #include "server/slowlog.h"
 
 /* ---- CONFIG ---- */
@@ -153,6 +156,67 @@ static void shutdown_command(struct conn *c, struct arg *argv, uint32_t argc, st
     kill(getpid(), SIGTERM);
 }
 
+/* ---- LASTSAVE, ACL, MODULE: what there is of them ---- */
+
+/* Nothing is saved yet: as Redis says it, the time of the start. */
+static void lastsave_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+    (void)c;
+    (void)argv;
+    (void)argc;
+    reply_int(r, server.started_ms / 1000);
+}
+
+static void acl_whoami(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+    (void)c;
+    (void)argv;
+    (void)argc;
+    reply_bulk_text(r, "default");
+}
+
+static void module_list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+    (void)c;
+    (void)argv;
+    (void)argc;
+    reply_array(r, 0);
+}
+
+static const char *const acl_help[] = {"WHOAMI", "    Return the current connection username.", NULL};
+static const char *const module_help[] = {"LIST", "    Return a list of loaded modules.", NULL};
+static const char *const module_hints[] = {"nondeterministic_output_order", NULL};
+static const char *const wait_hints[] = {"request_policy:all_shards", "response_policy:agg_min", NULL};
+
+static const struct command acl_subcommands[] = {
+    {.name = "whoami",
+        .since = "6.0.0",
+        .summary = "Return the name of the user associated to the current connection",
+        .complexity = "O(1)",
+        .arity = 2,
+        .flags = CMD_NOSCRIPT | CMD_LOADING | CMD_STALE,
+        .on_connection = acl_whoami},
+    {.name = "help",
+        .since = "6.0.0",
+        .summary = "Show helpful text about the different subcommands",
+        .complexity = "O(1)",
+        .arity = 2,
+        .flags = CMD_LOADING | CMD_STALE},
+    {0}};
+static const struct command module_subcommands[] = {
+    {.name = "list",
+        .since = "4.0.0",
+        .summary = "List all modules loaded by the server",
+        .complexity = "O(N) where N is the number of loaded modules.",
+        .arity = 2,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT,
+        .on_connection = module_list,
+        .hints = module_hints},
+    {.name = "help",
+        .since = "5.0.0",
+        .summary = "Show helpful text about the different subcommands",
+        .complexity = "O(1)",
+        .arity = 2,
+        .flags = CMD_LOADING | CMD_STALE},
+    {0}};
+
 static const char *const info_hints[] = {"nondeterministic_output", "request_policy:all_shards", "response_policy:special", NULL};
 static const char *const output_hints[] = {"nondeterministic_output", NULL};
 static const char *const order_hints[] = {"nondeterministic_output_order", NULL};
@@ -170,6 +234,24 @@ const struct command commands_server[] = {{.name = "command",
                                               .subcommands = introspect_subcommands,
                                               .help = introspect_help,
                                               .hints = order_hints},
+    {.name = "acl",
+        .group = "server",
+        .since = "6.0.0",
+        .summary = "A container for Access List Control commands ",
+        .complexity = "Depends on subcommand.",
+        .arity = -2,
+        .subcommands = acl_subcommands,
+        .help = acl_help},
+    {.name = "wait",
+        .group = "generic",
+        .since = "3.0.0",
+        .summary = "Wait for the synchronous replication of all the write commands sent in the context of the current connection",
+        .complexity = "O(1)",
+        .arity = 3,
+        .flags = CMD_NOSCRIPT,
+        .acl = ACL_CONNECTION,
+        .on_connection = wait_command,
+        .hints = wait_hints},
     {.name = "config",
         .group = "server",
         .since = "2.0.0",
@@ -222,6 +304,16 @@ const struct command commands_server[] = {{.name = "command",
         .on_shard = info_piece,
         .merge_custom = info_merge,
         .hints = info_hints},
+    {.name = "lastsave",
+        .group = "server",
+        .since = "1.0.0",
+        .summary = "Get the UNIX time stamp of the last successful save to disk",
+        .complexity = "O(1)",
+        .arity = 1,
+        .flags = CMD_LOADING | CMD_STALE | CMD_FAST,
+        .acl = ACL_ADMIN | ACL_DANGEROUS,
+        .on_connection = lastsave_command,
+        .hints = output_hints},
     {.name = "latency",
         .group = "server",
         .since = "2.8.13",
@@ -230,6 +322,29 @@ const struct command commands_server[] = {{.name = "command",
         .arity = -2,
         .subcommands = latency_subcommands,
         .help = latency_help},
+    {.name = "lolwut",
+        .group = "server",
+        .since = "5.0.0",
+        .summary = "Display some computer art and the Redis version",
+        .arity = -1,
+        .flags = CMD_READONLY | CMD_FAST,
+        .on_connection = lolwut_command},
+    {.name = "memory",
+        .group = "server",
+        .since = "4.0.0",
+        .summary = "A container for memory diagnostics commands",
+        .complexity = "Depends on subcommand.",
+        .arity = -2,
+        .subcommands = memory_subcommands,
+        .help = memory_help},
+    {.name = "module",
+        .group = "server",
+        .since = "4.0.0",
+        .summary = "A container for module commands",
+        .complexity = "Depends on subcommand.",
+        .arity = -2,
+        .subcommands = module_subcommands,
+        .help = module_help},
     {.name = "monitor",
         .group = "server",
         .since = "1.0.0",
@@ -240,6 +355,23 @@ const struct command commands_server[] = {{.name = "command",
         .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE,
         .on_shard = monitor_piece,
         .merge_custom = monitor_merge},
+    {.name = "replicaof",
+        .group = "server",
+        .since = "5.0.0",
+        .summary = "Make the server a replica of another instance, or promote it as master.",
+        .complexity = "O(1)",
+        .arity = 3,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_STALE | CMD_NO_ASYNC_LOADING,
+        .on_connection = replicaof_command},
+    {.name = "role",
+        .group = "server",
+        .since = "2.8.12",
+        .summary = "Return the role of the instance in the context of replication",
+        .complexity = "O(1)",
+        .arity = 1,
+        .flags = CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_FAST,
+        .acl = ACL_ADMIN | ACL_DANGEROUS,
+        .on_connection = role_command},
     {.name = "shutdown",
         .group = "server",
         .since = "1.0.0",
@@ -248,6 +380,14 @@ const struct command commands_server[] = {{.name = "command",
         .arity = -1,
         .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_NO_MULTI | CMD_ALLOW_BUSY,
         .on_connection = shutdown_command},
+    {.name = "slaveof",
+        .group = "server",
+        .since = "1.0.0",
+        .summary = "Make the server a replica of another instance, or promote it as master.",
+        .complexity = "O(1)",
+        .arity = 3,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_STALE | CMD_NO_ASYNC_LOADING,
+        .on_connection = replicaof_command},
     {.name = "slowlog",
         .group = "server",
         .since = "2.2.12",

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/debug_replies.h"
 #include "server/route.h"
 
 #define POPULATE_SLICE 256u /* keys of one slice: about 100 us */
@@ -175,7 +176,13 @@ static void merge_htstats(const struct hop *h, struct reply *const *pieces, uint
     free(text);
 }
 
-const char *const debug_help[] = {"HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>",
+const char *const debug_help[] = {
+    "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>", "    Return a protocol error with <string> as message.",
+    "LOG <message>", "    Write <message> to the server log.", "PANIC", "    Crash the server simulating a panic.", "PROTOCOL <type>",
+    "    Reply with a test value of the specified type. <type> can be: string,",
+    "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,", "    true, false.", "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Accepted: lists decide for themselves.", "SEGFAULT", "    Crash the server with sigsegv.", "STRINGMATCH-LEN <pattern> <text>",
+    "    Reply 1 if the glob matches the text.","HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>",
     "    Show low level info about a key and its value.", "POPULATE <count> [<prefix>] [<size>]",
     "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
     "SET-ACTIVE-EXPIRE <0|1>",
@@ -211,4 +218,22 @@ const struct command debug_subcommands[] = {
         .flags = DEBUG_FLAGS,
         .on_shard = debug_htstats,
         .merge_custom = merge_htstats},
-    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS}, {0}};
+    {.name = "protocol", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_protocol},
+    {.name = "error", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_error},
+    {.name = "log", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_log},
+    {.name = "segfault", .arity = 2, .flags = DEBUG_FLAGS, .on_connection = debug_segfault},
+    {.name = "panic", .arity = 2, .flags = DEBUG_FLAGS, .on_connection = debug_panic},
+    {.name = "quicklist-packed-threshold", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_packed_threshold},
+    {.name = "change-repl-id", .arity = 2, .flags = DEBUG_FLAGS, .on_connection = debug_change_repl_id},
+    {.name = "stringmatch-len", .arity = 4, .flags = DEBUG_FLAGS, .on_connection = debug_stringmatch},
+    {.name = "replybuffer", .arity = 4, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
+    {.name = "pause-cron", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
+    {.name = "set-skip-checksum-validation", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
+    {.name = "reload", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "loadaof", .arity = 2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "aof-flush-sleep", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "replicate", .arity = -3, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "restart", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "crash-and-recover", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS},
+    {0}};

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "server/getkeys.h"
 #include "server/glob.h"
 
 static const struct {
@@ -55,6 +56,8 @@ static uint32_t categories(const struct command *row) {
     if (!(acl & ACL_FAST)) acl |= ACL_SLOW;
     return acl;
 }
+
+void introspect_key_flags(struct reply *r, uint16_t flags) { REPLY_NAMES(r, flags, key_flag_names, ""); }
 
 static void full_name(const struct command *row, char *out, size_t size) {
     if (row->parent) snprintf(out, size, "%s|%s", row->parent->name, row->name);
@@ -281,6 +284,22 @@ const struct command introspect_subcommands[] = {{.name = "count",
         .acl = ACL_CONNECTION,
         .on_connection = docs,
         .hints = no_order},
+    {.name = "getkeys",
+        .since = "2.8.13",
+        .summary = "Extract keys given a full Redis command",
+        .complexity = "O(N) where N is the number of arguments to the command",
+        .arity = -4,
+        .flags = FLAGS,
+        .acl = ACL_CONNECTION,
+        .on_connection = getkeys_command},
+    {.name = "getkeysandflags",
+        .since = "7.0.0",
+        .summary = "Extract keys and access flags given a full Redis command",
+        .complexity = "O(N) where N is the number of arguments to the command",
+        .arity = -4,
+        .flags = FLAGS,
+        .acl = ACL_CONNECTION,
+        .on_connection = getkeysandflags_command},
     {.name = "info",
         .since = "2.8.13",
         .summary = "Get array of specific Redis command details, or all when no argument is given.",

@@ -1,0 +1,84 @@
+#include "server/getkeys.h"
+
+#include "server/conn.h"
+
+/* Where a specification's keys are: first, last and step in argv. False: it finds none. */
+struct range {
+    int64_t first, last, step;
+};
+
+static bool begin_of(const struct key_spec *k, const struct arg *argv, int64_t argc, int64_t *at) {
+    if (k->begin == KEY_BEGIN_INDEX) {
+        *at = k->pos;
+        return true;
+    }
+    if (k->begin != KEY_BEGIN_KEYWORD) return false;
+    int64_t from = k->pos > 0 ? k->pos : argc + k->pos, step = k->pos > 0 ? 1 : -1;
+    for (int64_t i = from; i > 0 && i < argc; i += step)
+        if (arg_is(&argv[i], k->keyword)) {
+            *at = i + 1;
+            return true;
+        }
+    return false;
+}
+
+static bool range_of(const struct key_spec *k, const struct arg *argv, int64_t argc, struct range *out) {
+    int64_t at;
+    if (!begin_of(k, argv, argc, &at) || at >= argc) return false;
+    *out = (struct range){at, at + k->last, k->step};
+    if (k->find == KEY_FIND_RANGE) {
+        if (k->last < 0) out->last = k->limit <= 1 ? argc + k->last : at + (argc - at) / k->limit + k->last;
+    } else if (k->find == KEY_FIND_KEYNUM) {
+        int64_t n;
+        if (at + k->last >= argc || !parse_int64(argv[at + k->last].p, argv[at + k->last].size, &n) || n < 0 || n > argc) return false;
+        out->first = at + k->step;
+        out->step = k->limit;
+        out->last = out->first + (n - 1) * out->step;
+    } else return false;
+    return out->last < argc && out->step > 0;
+}
+
+static void reply_key(struct reply *r, const struct arg *key, const struct key_spec *spec, bool with_flags) {
+    if (with_flags) reply_array(r, 2);
+    reply_bulk(r, key->p, key->size);
+    if (with_flags) introspect_key_flags(r, spec->flags);
+}
+
+static void keys_of(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
+    size_t n = 0;
+    for (int round = 0; round < 2; round++) {
+        if (round && !n) {
+            reply_error(r, "ERR Invalid arguments specified for command");
+            return;
+        }
+        if (round) reply_array(r, n);
+        for (uint8_t i = 0; i < row->n_key_specs; i++) {
+            struct range x;
+            if (row->keys[i].flags & KEY_NOT_KEY || !range_of(&row->keys[i], argv, argc, &x)) continue;
+            for (int64_t at = x.first; at <= x.last; at += x.step) {
+                if (round) reply_key(r, &argv[at], &row->keys[i], with_flags);
+                else n++;
+            }
+        }
+    }
+}
+
+static void command(const struct arg *argv, uint32_t argc, struct reply *r, bool with_flags) {
+    const struct command *row = command_find(argv[0].p, argv[0].size);
+    if (row && row->subcommands && argc > 1) row = command_find_sub(row, argv[1].p, argv[1].size);
+    if (!row) reply_error(r, "ERR Invalid command specified");
+    else if (!row->n_key_specs) reply_error(r, "ERR The command has no key arguments");
+    else if (row->arity > 0 ? argc != (uint32_t)row->arity : argc < (uint32_t)-row->arity)
+        reply_error(r, "ERR Invalid number of arguments specified for command");
+    else keys_of(row, argv, argc, r, with_flags);
+}
+
+void getkeys_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+    (void)c;
+    command(argv + 2, argc - 2, r, false);
+}
+
+void getkeysandflags_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+    (void)c;
+    command(argv + 2, argc - 2, r, true);
+}

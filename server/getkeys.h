@@ -1,0 +1,12 @@
+/* COMMAND GETKEYS and GETKEYSANDFLAGS: the keys of a command, by its row's key specifications. */
+#ifndef SERVER_GETKEYS_H
+#define SERVER_GETKEYS_H
+
+#include "server/command.h"
+
+connection_fn getkeys_command, getkeysandflags_command;
+
+/* Replies the names of a key specification's flags, as a set. introspect.c */
+void introspect_key_flags(struct reply *r, uint16_t flags);
+
+#endif
