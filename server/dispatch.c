@@ -210,14 +210,15 @@ static void on_connection(struct thread *t, struct conn *c, const struct command
     struct reply *r = conn_reply_begin(t, c);
     struct command_stats *s = &t->measure.commands[row->number];
     size_t size = r->size;
-    uint64_t start = t->measure.weight ? cycles_now() : 0;
+    bool always = !(row->flags & (CMD_FAST | CMD_CHEAP));
+    uint64_t start = t->measure.weight || always ? cycles_now() : 0;
     atomic_store_explicit(&t->running, row->number, memory_order_relaxed);
     row->on_connection(c, argv, argc, r);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     s->calls++;
     if (start) {
         uint64_t cycles = cycles_now() - start;
-        measure_time(&t->measure, row->number, cycles, t->measure.weight);
+        measure_time(&t->measure, row->number, cycles, always ? 1 : t->measure.weight);
         if (cycles >= t->measure.slow_cycles) log_slow(t, c, row, argv, argc, cycles);
     }
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) {

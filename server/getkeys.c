@@ -38,10 +38,18 @@ static bool range_of(const struct key_spec *k, const struct arg *argv, int64_t a
     return out->last < argc && out->step > 0;
 }
 
-static void reply_key(struct reply *r, const struct arg *key, const struct key_spec *spec, bool with_flags) {
+/* What the command does with the key: of SET, depends on its options. */
+static uint16_t flags_of(const struct command *row, const struct key_spec *spec, const struct arg *argv, int64_t argc) {
+    if (!(spec->flags & KEY_VARIABLE_FLAGS) || strcmp(row->name, "set")) return spec->flags;
+    for (int64_t i = 3; i < argc; i++)
+        if (arg_is(&argv[i], "get")) return KEY_RW | KEY_ACCESS | KEY_UPDATE;
+    return KEY_OW | KEY_UPDATE;
+}
+
+static void reply_key(struct reply *r, const struct arg *key, uint16_t flags, bool with_flags) {
     if (with_flags) reply_array(r, 2);
     reply_bulk(r, key->p, key->size);
-    if (with_flags) introspect_key_flags(r, spec->flags);
+    if (with_flags) introspect_key_flags(r, flags);
 }
 
 static void keys_of(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
@@ -56,7 +64,7 @@ static void keys_of(const struct command *row, const struct arg *argv, int64_t a
             struct range x;
             if (row->keys[i].flags & KEY_NOT_KEY || !range_of(&row->keys[i], argv, argc, &x)) continue;
             for (int64_t at = x.first; at <= x.last; at += x.step) {
-                if (round) reply_key(r, &argv[at], &row->keys[i], with_flags);
+                if (round) reply_key(r, &argv[at], flags_of(row, &row->keys[i], argv, argc), with_flags);
                 else n++;
             }
         }

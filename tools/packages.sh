@@ -6,7 +6,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config liburing-dev libmimal
 # What tools/test runs, beyond that.
 packages_unit=(libcmocka-dev)
 # redis-tools holds the binary of redis-server too (under its other name, redis-check-rdb), but starts no service.
-packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools)
+packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools prometheus-redis-exporter)
 packages_oracle=("${packages_integration[@]}" python3-hypothesis)
 packages_clang=(clang llvm)
 # The Debian package, and what its parts are checked with.
