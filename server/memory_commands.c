@@ -148,7 +148,7 @@ static enum hop_result purge_piece(struct shard *s, struct hop *h, struct reply 
 
 static void append(const char *text, void *to) { text_add(to, "%s", text); }
 
-static void malloc_stats(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
+static void show_allocator(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     struct text x = {malloc(4096), 0, 4096};
     (void)c;
     (void)argv;
@@ -200,7 +200,7 @@ const struct command memory_subcommands[] = {{.name = "usage",
         .summary = "Show allocator internal stats",
         .complexity = "Depends on how much memory is allocated, could be slow",
         .arity = 2,
-        .on_connection = malloc_stats,
+        .on_connection = show_allocator,
         .hints = ask_all},
     {.name = "stats",
         .since = "4.0.0",
