@@ -126,6 +126,8 @@ void task_piece_done(struct thread *t, struct task *task, struct batch *b);
 void task_stopped(struct thread *t, struct task *task);
 void task_token(struct thread *t, struct task *task);
 void task_token_message(struct thread *t, struct note *n);
+/* Frees a task that is under way (at the end of the process). */
+void task_drop(struct task *task, uint32_t n_threads);
 /* Frees a task of the free list; the next one. */
 struct task *task_free(struct task *task);
 

@@ -175,6 +175,7 @@ static void add_figures(struct figures *to, const struct figures *f) {
     to->thread.commands += f->thread.commands;
     to->thread.connections += f->thread.connections;
     to->thread.rejected += f->thread.rejected;
+    to->thread.evicted_clients += f->thread.evicted_clients;
     to->thread.input_bytes += f->thread.input_bytes;
     to->thread.output_bytes += f->thread.output_bytes;
     to->thread.errors += f->thread.errors;

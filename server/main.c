@@ -234,10 +234,10 @@ int main(int argc, char **argv) {
     if (server.own_unixsocket) unlink(c->unixsocket);
     service_pidfile_remove();
     if (FREE_AT_EXIT) {
-        /* In turns: a connection's blobs go to their shards, and a message is armed by a word of its sender. */
-        for (uint32_t i = 0; i < server.n_threads; i++) thread_drop_conns(server.threads[i]);
-        for (uint32_t i = 0; i < server.n_threads; i++) outbox_drop_releases(server.threads[i]);
-        for (uint32_t i = 0; i < server.n_threads; i++) thread_drop(server.threads[i]);
+        /* In turns, while every shard is there to take its blobs back and every message's sender is there. */
+        static void (*const turns[])(struct thread *) = {thread_drop_conns, outbox_drain, outbox_drop_batches, outbox_drain, thread_drop};
+        for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++)
+            for (uint32_t i = 0; i < server.n_threads; i++) turns[turn](server.threads[i]);
     }
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");
     return 0;

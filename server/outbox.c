@@ -26,6 +26,8 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
         b = mi_malloc_aligned(sizeof *b, 64);
         if (!b) abort(); /* 40 KB refused: nothing can be answered any more */
         b->replies = (struct reply){0};
+        b->made_next = t->made_batches;
+        t->made_batches = b;
         b->message.armed = &t->armed;
         b->message.from = t->id;
         b->message.kind = MESSAGE_BATCH;
@@ -463,25 +465,67 @@ void outbox_take_returns(struct thread *t) {
     }
 }
 
+/* Gives back what the commands of a tick pointed into. */
+static void retire_tick(struct thread *t, struct tick *k) {
+    for (uint32_t i = 0; i < k->n_buffers; i++) proactor_give_buffer(t->proactor, k->buffers[i]);
+    for (uint32_t i = 0; i < k->n_blobs; i++) args_discard_blobs(k->blobs[i], 1);
+    for (uint32_t i = 0; i < k->n_blocks; i++) {
+        struct block *b = k->blocks[i];
+        if (!--b->pins && b->dropped) mi_free(b);
+    }
+    for (uint32_t i = 0; i < k->n_memory; i++) mi_free(k->memory[i]);
+    k->n_buffers = k->n_blobs = k->n_blocks = k->n_memory = 0;
+    while (k->batches) {
+        struct batch *b = k->batches;
+        k->batches = b->next;
+        batch_recycle(t, b);
+    }
+}
+
 /* Oldest first, so that a batch outlives every reply that waits behind one of an older tick. */
 void outbox_retire(struct thread *t) {
+    for (; t->tick_first != t->tick_next && !t->ticks[t->tick_first % TICKS].open; t->tick_first++)
+        retire_tick(t, &t->ticks[t->tick_first % TICKS]);
+}
+
+/* ---- the end ---- */
+
+void outbox_end(struct thread *t) {
     for (; t->tick_first != t->tick_next; t->tick_first++) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];
-        if (k->open) break;
-        for (uint32_t i = 0; i < k->n_buffers; i++) proactor_give_buffer(t->proactor, k->buffers[i]);
-        for (uint32_t i = 0; i < k->n_blobs; i++) args_discard_blobs(k->blobs[i], 1);
-        for (uint32_t i = 0; i < k->n_blocks; i++) {
-            struct block *b = k->blocks[i];
-            if (!--b->pins && b->dropped) mi_free(b);
-        }
-        for (uint32_t i = 0; i < k->n_memory; i++) mi_free(k->memory[i]);
-        k->n_buffers = k->n_blobs = k->n_blocks = k->n_memory = 0;
-        while (k->batches) {
-            struct batch *b = k->batches;
-            k->batches = b->next;
-            batch_recycle(t, b);
-        }
+        k->batches = NULL; /* freed below, wherever they are */
+        retire_tick(t, k);
     }
+}
+
+void outbox_drop_batches(struct thread *t) {
+    while (t->made_batches) {
+        struct batch *b = t->made_batches;
+        struct reply *r = &b->replies;
+        t->made_batches = b->made_next;
+        for (uint32_t i = 0; i < r->n_refs; i++)
+            if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+        reply_drop(r);
+        mi_free(b);
+    }
+    outbox_publish_releases(t);
+}
+
+/* Armed or not: everybody has ended. Batches are their makers'. */
+static void drain(struct thread *t, struct mailbox *from) {
+    mailbox_collect(from);
+    struct message *m = from->first, *next;
+    from->first = from->last = NULL;
+    for (; m; m = next) {
+        next = m->next;
+        if (m->kind == MESSAGE_RELEASE) release_blobs(t, (struct release *)m);
+        else if (m->kind != MESSAGE_BATCH) mi_free(m);
+    }
+}
+
+void outbox_drain(struct thread *t) {
+    drain(t, &t->requests);
+    drain(t, &t->returns);
 }
 
 /* ---- blobs whose bytes were sent ---- */
@@ -514,11 +558,4 @@ void outbox_publish_releases(struct thread *t) {
             thread_want_wake(t, s);
         }
     }
-}
-
-void outbox_drop_releases(struct thread *t) {
-    struct message *m;
-    mailbox_collect(&t->requests);
-    while ((m = mailbox_next(&t->requests)))
-        if (m->kind == MESSAGE_RELEASE) release_blobs(t, (struct release *)m);
 }

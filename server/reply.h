@@ -44,6 +44,7 @@ static inline char *reply_room(struct reply *r, size_t n) {
     return r->p + r->size;
 }
 static inline void reply_bytes(struct reply *r, const char *p, size_t n) {
+    if (!n) return;
     char *to = reply_room(r, n);
     if (!to) return;
     memcpy(to, p, n);

@@ -118,15 +118,26 @@ static void measure_task(struct thread *t, struct task *k) {
     measure_error(&t->measure, r->p + k->reply_at + 1, r->size - k->reply_at - 1);
 }
 
-static void finish(struct thread *t, struct task *k) {
-    struct conn *c = k->conn;
-    measure_task(t, k);
+static void drop_contents(struct task *k) {
     drop_wave(k);
     args_discard_blobs(k->argv, k->argc);
     mi_free(k->argv);
     mi_free(k->hashes);
     mi_free(k->pieces);
     reply_drop(&k->error);
+}
+
+void task_drop(struct task *k, uint32_t n_threads) {
+    for (uint32_t s = 0; k->kind == TASK_FANOUT && s < n_threads; s++)
+        if (k->pieces[s]) args_discard_blobs(k->pieces[s]->hops[0].argv, k->pieces[s]->hops[0].argc);
+    drop_contents(k);
+    mi_free(k);
+}
+
+static void finish(struct thread *t, struct task *k) {
+    struct conn *c = k->conn;
+    measure_task(t, k);
+    drop_contents(k);
     if (k->tick) k->tick->open--;
     k->next = t->free_tasks;
     t->free_tasks = k;

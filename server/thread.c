@@ -12,8 +12,8 @@
 #include "io/socket.h"
 #include "server/advice.h"
 #include "server/conn.h"
-#include "server/latency.h"
 #include "server/crash.h"
+#include "server/latency.h"
 #include "server/log.h"
 #include "server/monitor.h"
 #include "server/service.h"
@@ -316,7 +316,8 @@ static void *thread_run(void *arg) {
             wake(t);
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
-        more |= keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
+        more |=
+            keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
         slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }
@@ -405,12 +406,14 @@ int thread_start(struct thread *t) { return pthread_create(&t->handle, NULL, thr
 void thread_drop_conns(struct thread *t) {
     monitors_drop(t->monitors);
     t->monitors = NULL;
+    for (struct conn *c = t->conns; c; c = c->next)
+        if (c->task) task_drop(c->task, t->n_threads);
+    outbox_end(t);
     while (t->conns) {
         struct conn *c = t->conns;
         t->conns = c->next;
         conn_free(t, c);
     }
-    outbox_publish_releases(t);
 }
 
 /* After the thread has ended: what is left is given back, so that leak checkers see only leaks. */
@@ -418,17 +421,10 @@ void thread_drop(struct thread *t) {
     proactor_close(t->proactor);
     for (uint32_t i = 0; i < TICKS; i++) {
         struct tick *k = &t->ticks[i];
-        for (uint32_t j = 0; j < k->n_memory; j++) mi_free(k->memory[j]);
         mi_free(k->buffers);
         mi_free(k->blocks);
         mi_free(k->blobs);
         mi_free(k->memory);
-    }
-    while (t->free_batches) {
-        struct batch *b = t->free_batches;
-        t->free_batches = b->next;
-        reply_drop(&b->replies);
-        mi_free(b);
     }
     while (t->free_tasks) t->free_tasks = task_free(t->free_tasks);
     while (t->n_spare) reply_drop(&t->spare[--t->n_spare]);

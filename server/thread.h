@@ -47,17 +47,17 @@ struct own {
 
 /* Messages between threads. */
 enum message_kind {
-    MESSAGE_BATCH,      /* requests: run it. returns: it was run */
-    MESSAGE_RELEASE,    /* requests: blobs whose replies were sent */
-    MESSAGE_STOP,       /* requests: stand still at this point of the order, and say so */
-    MESSAGE_STOPPED,    /* returns: a shard stands still */
-    MESSAGE_GO,         /* returns: go on */
-    MESSAGE_TOKEN_ASK,  /* returns, thread 0: may I be the coordinator? */
-    MESSAGE_TOKEN,      /* returns: you are the coordinator */
-    MESSAGE_TOKEN_BACK, /* returns, thread 0: I no longer am */
-    MESSAGE_ADOPT,      /* returns: a new connection is yours */
-    MESSAGE_MONITOR,    /* returns: lines for monitors */
-    MESSAGE_MONITOR_LEFT,       /* returns: the sender has one monitor less */
+    MESSAGE_BATCH,        /* requests: run it. returns: it was run */
+    MESSAGE_RELEASE,      /* requests: blobs whose replies were sent */
+    MESSAGE_STOP,         /* requests: stand still at this point of the order, and say so */
+    MESSAGE_STOPPED,      /* returns: a shard stands still */
+    MESSAGE_GO,           /* returns: go on */
+    MESSAGE_TOKEN_ASK,    /* returns, thread 0: may I be the coordinator? */
+    MESSAGE_TOKEN,        /* returns: you are the coordinator */
+    MESSAGE_TOKEN_BACK,   /* returns, thread 0: I no longer am */
+    MESSAGE_ADOPT,        /* returns: a new connection is yours */
+    MESSAGE_MONITOR,      /* returns: lines for monitors */
+    MESSAGE_MONITOR_LEFT, /* returns: the sender has one monitor less */
 };
 
 /* A batch of hops for one shard, lent to whoever runs it, and back with the replies. */
@@ -68,7 +68,8 @@ struct batch {
     struct reply replies;            /* one after the other */
     _Alignas(64) struct batch *next; /* in a list of the sender's or (while sliced) the runner's */
     struct tick *tick;
-    struct task *task;     /* of pieces: the task that waits */
+    struct task *task; /* of pieces: the task that waits */
+    struct batch *made_next;
     uint32_t done, n_args; /* hops that have their reply */
     bool slow;             /* a hop of it was (HOP_SLOW) */
     uint64_t cycles;       /* of a piece: the time it took */
@@ -113,7 +114,7 @@ struct thread_stats {
     uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent,
         batches_taken, tasks, exclusives;
     uint64_t clients, errors, sends, evicted_clients;
-    uint64_t longest_keep_ns; /* CPU time of the longest slice of housekeeping */
+    uint64_t longest_keep_ns;                 /* CPU time of the longest slice of housekeeping */
     uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
 
@@ -141,8 +142,8 @@ struct thread {
     struct batch *own_batch, *own_last;         /* own hops of this tick, in order */
     struct batch **outbox_first, **outbox_last; /* by shard */
     bool outbox_used;
-    struct batch *free_batches;
-    struct tick *ticks, *tick; /* tick: the one being filled, or NULL */
+    struct batch *free_batches, *made_batches; /* made: all, by made_next */
+    struct tick *ticks, *tick;                 /* tick: the one being filled, or NULL */
     uint32_t tick_first, tick_next;
     struct batch *slices, *slices_last;       /* sliced hops that said AGAIN, of whoever sent them */
     struct message *deferred, *deferred_last; /* batches that came back while own hops wait */
@@ -153,7 +154,7 @@ struct thread {
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
     struct conn **held; /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
-    uint64_t clients_memory_max;    /* maxmemory-clients in bytes; 0: no limit */
+    uint64_t clients_memory_max;   /* maxmemory-clients in bytes; 0: no limit */
     uint64_t pause_until_ns;       /* 0: no pause */
     bool pause_all;                /* else only writes wait */
     struct conn **dirty, **resume; /* replies to send; input to go on with */
@@ -167,8 +168,8 @@ struct thread {
     struct thread_stats stats;
     struct measure measure;
     struct monitors *monitors;
-    uint64_t startup_bytes; /* of its shard, before the first key */
-    bool monitored; /* some connection monitors, on whatever thread */
+    uint64_t startup_bytes;   /* of its shard, before the first key */
+    bool monitored;           /* some connection monitors, on whatever thread */
     uint64_t commands_before; /* stats.commands at the start of the tick before */
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
@@ -183,7 +184,7 @@ struct server {
     struct hash_secret secret;
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t clients;
-    _Atomic uint64_t clients_memory;        /* bytes, while maxmemory-clients is set */
+    _Atomic uint64_t clients_memory; /* bytes, while maxmemory-clients is set */
     _Atomic bool stopping;
     int listeners[CONFIG_BIND_MAX + 1];
     bool listener_is_unix[CONFIG_BIND_MAX + 1];
@@ -200,6 +201,7 @@ extern struct server server; /* immutable after the start, but for its atomics *
 /* thread.c */
 struct thread *thread_new(uint32_t id, uint32_t n);
 int thread_start(struct thread *t);
+/* After all threads have ended: connections and what was under way. */
 void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
@@ -229,10 +231,12 @@ bool outbox_run_slices(struct thread *t);
 void outbox_retire(struct thread *t);
 void outbox_release_blob(struct thread *t, struct blob *b);
 void outbox_publish_releases(struct thread *t);
-/* At the end, when no thread runs: takes those that nobody took. */
-void outbox_drop_releases(struct thread *t);
 /* A command of measure.slow_cycles or more: puts it into the slow log, tells the latency monitor. */
 void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles);
+/* The end of the process: what ticks hold; messages, with the blobs that are given back; batches, wherever they are (that gives blobs back). */
+void outbox_end(struct thread *t);
+void outbox_drop_batches(struct thread *t);
+void outbox_drain(struct thread *t);
 /* Moves what is finished at the head of a connection's order to its output. */
 void outbox_emit(struct thread *t, struct conn *c);
 void batch_recycle(struct thread *t, struct batch *b);
