@@ -21,7 +21,7 @@ def test_stats_add_up(server):
     assert stats['keys.count'] == 5000 and isinstance(stats['db.0'], Map) and stats['keys.bytes-per-key'] > 100
     assert stats['total.allocated'] == stats['overhead.total'] + stats['dataset.bytes'] and stats['peak.allocated'] >= stats['total.allocated']
     assert stats['dataset.bytes'] > 5000 * 100 and stats['allocator.active'] >= stats['allocator.allocated']
-    assert c.command('MEMORY', 'PURGE') == b'OK' and b'mi' in c.command('MEMORY', 'MALLOC-STATS').lower() and c.command('MEMORY', 'DOCTOR')
+    assert c.command('MEMORY', 'PURGE') == b'OK' and c.command('MEMORY', 'MALLOC-STATS') and c.command('MEMORY', 'DOCTOR')
 
 
 def test_fields_are_those_of_redis(server, reference):
