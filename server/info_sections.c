@@ -175,7 +175,7 @@ static void stats_section(struct text *x, const struct sums *s) {
     number(x, "expired_time_cap_reached_count", t->keep_unfinished);
     number(x, "expire_cycle_cpu_milliseconds", t->keep_ns / 1000000);
     number(x, "longest_expire_slice_usec", t->longest_keep_ns / 1000);
-    text_add(x, "evicted_clients:%llu\r\n", (ull)s->thread.evicted_clients);
+    number(x, "evicted_clients", t->evicted_clients);
     NONE(x, "evicted_keys", "total_eviction_exceeded_time", "current_eviction_exceeded_time");
     number(x, "keyspace_hits", d->hits);
     number(x, "keyspace_misses", d->misses);
