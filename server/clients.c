@@ -33,8 +33,8 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
         "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
         (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ms - c->created_ms) / 1000,
         (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room, c->out.capacity, c->out.capacity, c->out.size,
-        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c),
-        c->stream.sending ? "rw" : "r", command, c->resp, c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
+        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command, c->resp,
+        c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 

@@ -52,7 +52,7 @@ static void reset(struct conn *c, struct arg *argv, uint32_t argc, struct reply 
     monitor_leave(c->thread, c);
     c->db = 0;
     c->resp = r->resp = 2;
-    c->reply_off = c->reply_skip_next = c->no_touch = false;     /* not reply_skip: that is for this very command */
+    c->reply_off = c->reply_skip_next = c->no_touch = false; /* not reply_skip: that is for this very command */
     c->authenticated = !c->thread->config->requirepass[0];
     forget_name(&c->name);
     reply_status(r, "RESET");

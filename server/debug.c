@@ -176,14 +176,14 @@ static void merge_htstats(const struct hop *h, struct reply *const *pieces, uint
     free(text);
 }
 
-const char *const debug_help[] = {
-    "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>", "    Return a protocol error with <string> as message.",
-    "LOG <message>", "    Write <message> to the server log.", "PANIC", "    Crash the server simulating a panic.", "PROTOCOL <type>",
+const char *const debug_help[] = {"CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
+    "    Return a protocol error with <string> as message.", "LOG <message>", "    Write <message> to the server log.", "PANIC",
+    "    Crash the server simulating a panic.", "PROTOCOL <type>",
     "    Reply with a test value of the specified type. <type> can be: string,",
     "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,", "    true, false.", "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted: lists decide for themselves.", "SEGFAULT", "    Crash the server with sigsegv.", "STRINGMATCH-LEN <pattern> <text>",
-    "    Reply 1 if the glob matches the text.","HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.", "OBJECT <key>",
-    "    Show low level info about a key and its value.", "POPULATE <count> [<prefix>] [<size>]",
+    "    Reply 1 if the glob matches the text.", "HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.",
+    "OBJECT <key>", "    Show low level info about a key and its value.", "POPULATE <count> [<prefix>] [<size>]",
     "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
@@ -235,5 +235,4 @@ const struct command debug_subcommands[] = {
     {.name = "replicate", .arity = -3, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
     {.name = "restart", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
     {.name = "crash-and-recover", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
-    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS},
-    {0}};
+    {.name = "help", .arity = 2, .flags = DEBUG_FLAGS}, {0}};

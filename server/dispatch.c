@@ -7,8 +7,8 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
-#include "server/monitor.h"
 #include "server/log.h"
+#include "server/monitor.h"
 #include "server/route.h"
 #include "server/scan.h"
 
@@ -29,8 +29,9 @@ static void reject(struct thread *t, struct conn *c, const struct command *row, 
 
 static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
     char text[512];
-    if (arg_is(&argv[0], "post") || arg_is(&argv[0], "host:")) {     /* a browser that was sent here, with commands in what it posts */
-        log_line(LOG_WARNING_LEVEL, "Possible SECURITY ATTACK detected: POST or Host: from client id=%llu. Closing it", (unsigned long long)c->id);
+    if (arg_is(&argv[0], "post") || arg_is(&argv[0], "host:")) { /* a browser that was sent here, with commands in what it posts */
+        log_line(LOG_WARNING_LEVEL, "Possible SECURITY ATTACK detected: POST or Host: from client id=%llu. Closing it",
+            (unsigned long long)c->id);
         conn_close(c, false);
         return;
     }

@@ -25,8 +25,11 @@ struct reply;
 struct hop;
 
 /* One argument of a command. flags: ARG_BLOB: p is the bytes of a struct blob that the shard may take over (it then clears the flag). */
-struct arg { const char *p; uint32_t size, flags; };
-enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 };     /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
+struct arg {
+    const char *p;
+    uint32_t size, flags;
+};
+enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 }; /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
 
 /* DONE, or AGAIN: a slice was done (about 100 us at most), run it again later; its state is in h->state. Only rows with CMD_SLICED may say AGAIN. */
 enum hop_result { HOP_DONE, HOP_AGAIN };
@@ -35,30 +38,30 @@ enum hop_result { HOP_DONE, HOP_AGAIN };
 typedef enum hop_result hop_fn(struct shard *s, struct hop *h, struct reply *r);
 
 enum {
-    HOP_WRITE = 1,          /* prefetches are for writing */
-    HOP_NO_KEY = 2,         /* nothing to prefetch */
-    HOP_NO_REPLY = 4,       /* CLIENT REPLY OFF or SKIP: the reply is dropped */
-    HOP_NO_TOUCH = 8,       /* CLIENT NO-TOUCH: leaves the access clock alone */
-    HOP_PIECE = 16,         /* part of a command over several keys or shards */
-    HOP_VALUE = 32,         /* stage 3 is worth it */
-    HOP_TIMED = 64,         /* may be slow: its time is always taken */
-    HOP_SLOW = 128,         /* was slow: state is its time, in the runner's unit */
+    HOP_WRITE = 1,    /* prefetches are for writing */
+    HOP_NO_KEY = 2,   /* nothing to prefetch */
+    HOP_NO_REPLY = 4, /* CLIENT REPLY OFF or SKIP: the reply is dropped */
+    HOP_NO_TOUCH = 8, /* CLIENT NO-TOUCH: leaves the access clock alone */
+    HOP_PIECE = 16,   /* part of a command over several keys or shards */
+    HOP_VALUE = 32,   /* stage 3 is worth it */
+    HOP_TIMED = 64,   /* may be slow: its time is always taken */
+    HOP_SLOW = 128,   /* was slow: state is its time, in the runner's unit */
 };
 
 struct hop {
-    uint64_t hash;          /* of the first key */
+    uint64_t hash; /* of the first key */
     hop_fn *run;
-    struct arg *argv;       /* argv[0] is the command's name */
-    uint64_t *hashes;       /* of all keys of the hop, in order, if there are several; else NULL */
-    void *origin;           /* the sender's: the shard reads of it at most what never changes */
-    uint64_t state;         /* of a sliced hop: 0 at first */
+    struct arg *argv; /* argv[0] is the command's name */
+    uint64_t *hashes; /* of all keys of the hop, in order, if there are several; else NULL */
+    void *origin;     /* the sender's: the shard reads of it at most what never changes */
+    uint64_t state;   /* of a sliced hop: 0 at first */
     uint32_t argc;
-    uint16_t db;            /* number of the database */
-    uint8_t resp;           /* 2 or 3 */
+    uint16_t db;  /* number of the database */
+    uint8_t resp; /* 2 or 3 */
     uint8_t flags;
-    uint32_t n_keys;        /* keys: argv[key_first], argv[key_first + key_step] ... */
+    uint32_t n_keys; /* keys: argv[key_first], argv[key_first + key_step] ... */
     uint8_t key_first, key_step;
-    uint16_t row;           /* the command's number */
+    uint16_t row; /* the command's number */
 };
 _Static_assert(sizeof(struct hop) == 64, "a hop is one line");
 
