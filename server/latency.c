@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "io/clock.h"
 #include "server/measure.h"
 #include "server/thread.h"
 
@@ -136,7 +137,7 @@ static char graph_mark(uint32_t ms, uint32_t low, uint32_t high, int row) {
 static void graph_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
     struct latency_series l = {0};
     int event = event_named(&h->argv[2]);
-    int64_t now_s = server.threads[0]->now_ms / 1000;
+    int64_t now_s = now_realtime_ms() / 1000;
     char text[(LATENCY_SAMPLES + 1) * (GRAPH_ROWS + GRAPH_LABEL) + 256];
     uint32_t low = UINT32_MAX, high = 0;
     if (event >= 0 && !series_merge(pieces, n, (enum latency_event)event, &l)) {
