@@ -263,7 +263,8 @@ const char *const introspect_help[] = {"(no subcommand)", "    Return details ab
     "INFO [<command-name> ...]", "    Return details about multiple Redis commands.",
     "    If no command names are given, documentation details for all", "    commands are returned.", "DOCS [<command-name> ...]",
     "    Return documentation details about multiple Redis commands.", "    If no command names are given, documentation details for all",
-    "    commands are returned.", NULL};
+    "    commands are returned.", "GETKEYS <full-command>", "    Return the keys from a full Redis command.",
+    "GETKEYSANDFLAGS <full-command>", "    Return the keys and the access flags from a full Redis command.", NULL};
 
 #define FLAGS (CMD_LOADING | CMD_STALE)
 static const char *const no_order[] = {"nondeterministic_output_order", NULL};

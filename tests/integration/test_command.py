@@ -60,6 +60,7 @@ def test_getkeys(server, reference):
                 want, have = ([[k, sorted(f)] for k, f in x] for x in (want, have))
             assert want == have, (sub, words)
     assert isinstance(b.command('COMMAND', 'GETKEYS'), Error)
+    assert a.command('COMMAND', 'HELP') == b.command('COMMAND', 'HELP')
 
 
 def test_list_filters(server, reference):
