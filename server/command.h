@@ -172,6 +172,8 @@ extern const struct command commands_string[], commands_generic[], commands_expi
 void commands_init(void);
 /* Gives a command another name, or with "" takes it away: rename-command. At start, after commands_init(). NULL, or what is wrong. */
 const char *command_rename(const char *old, const char *new);
+/* Prints docs/commands.md (command_docs.c). */
+void commands_print_docs(void);
 /* The row of a command name (any case), or NULL. Does not descend to subcommands. */
 const struct command *command_find(const char *name, size_t size);
 /* The row of a subcommand, or NULL. */

@@ -188,6 +188,11 @@ static void say_ready(void) {
 
 int main(int argc, char **argv) {
     bool exit_now;
+    if (argc == 2 && !strcmp(argv[1], "--dump-command-docs")) {
+        commands_init();
+        commands_print_docs();
+        return 0;
+    }
     commands_init();
     if (config_load(argc, argv, &exit_now)) return 1;
     if (exit_now) return 0;

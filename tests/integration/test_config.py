@@ -169,10 +169,11 @@ def documented():
     return rows
 
 
-def test_the_document_is_made_from_the_table():
-    made = subprocess.run([darter_binary(), '--dump-config-docs'], capture_output=True, text=True, timeout=20).stdout
-    with open(DOCUMENT) as f:
-        assert f.read() == made, 'docs/configuration.md is out of date: run tools/gen-docs'
+@pytest.mark.parametrize('option, name', [('--dump-config-docs', 'configuration.md'), ('--dump-command-docs', 'commands.md')])
+def test_the_documents_are_made_from_the_tables(option, name):
+    made = subprocess.run([darter_binary(), option], capture_output=True, text=True, timeout=20).stdout
+    with open(os.path.join(ROOT, 'docs', name)) as f:
+        assert f.read() == made, 'docs/%s is out of date: run tools/gen-docs' % name
 
 
 UNITS = {'': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30}
