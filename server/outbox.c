@@ -166,7 +166,7 @@ static __attribute__((noinline)) void run_timed(struct thread *t, struct hop *h,
     h->run(t->shard, h, r);
     uint64_t cycles = cycles_now() - start;
     measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
-    if (cycles < t->measure.slow_cycles || !h->row) return;    /* no row: a reply that was saved */
+    if (cycles < t->measure.slow_cycles || !h->row) return; /* no row: a reply that was saved */
     if (b->message.from == t->id) {
         log_slow(t, h->origin, command_by_number(h->row), h->argv, h->argc, cycles);
         return;
