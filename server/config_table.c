@@ -99,6 +99,7 @@ const struct directive directives[] = {
     NUMBER("slowlog-log-slower-than", slowlog_slower_us, -1, MAX / 1000000, "10000", MUTABLE, "Microseconds from which on a command is put into the slow log; -1: none"),
     NUMBER("slowlog-max-len", slowlog_max_len, 0, 1000000, "128", MUTABLE, "Entries of the slow log"),
     BOOL("latency-tracking", latency_tracking, "yes", MUTABLE, "Show latencystats in INFO"),
+    WORDS("latency-tracking-info-percentiles", latency_tracking_info_percentiles, "50 99 99.9", MUTABLE, "Percentiles that INFO's latencystats shows", .check = check_percentiles, .expects = "numbers from 0 to 100"),
     NUMBER("latency-monitor-threshold", latency_monitor_threshold_ms, 0, MAX / 1000000, "0", MUTABLE, "Milliseconds from which on an event is kept for LATENCY; 0: off"),
 
     GROUP("Accepted, never needed: freeing, rehashing and threads"),
@@ -140,7 +141,6 @@ const struct directive directives[] = {
     TEXT("bind-source-addr", bind_source_addr, "", YET, "Address that outgoing connections come from"),
     NUMBER("tracking-table-max-keys", tracking_table_max_keys, 0, MAX, "1000000", YET, "Most keys that are watched for client-side caches"),
     TEXT("notify-keyspace-events", notify_keyspace_events, "", YET, "Classes of events that are published", .check = check_events, .expects = "characters of `Ag$lshzxeKEtmdn`"),
-    WORDS("latency-tracking-info-percentiles", latency_tracking_info_percentiles, "50 99 99.9", MUTABLE, "Percentiles that INFO's latencystats shows", .check = check_percentiles, .expects = "numbers from 0 to 100"),
     NUMBER("busy-reply-threshold", busy_reply_threshold_ms, 0, MAX, "5000", YET, "Milliseconds after which a script may be killed", .alias = "lua-time-limit"),
     CHOICE("enable-module-command", enable_module_command, names_allow, "no", YET_FIXED, "Allow MODULE"),
 
