@@ -48,7 +48,7 @@ def spoil(data, rng):
             data[at:at] = rng.randbytes(rng.choice([1, 10, 100]))
     # What would end or fill the server by design.
     lowered = bytes(data).lower()
-    return b'' if b'shutdown' in lowered or b'sleep' in lowered or b'populate' in lowered else bytes(data)
+    return b'' if any(word in lowered for word in (b'shutdown', b'sleep', b'populate', b'pause', b'segfault', b'panic')) else bytes(data)
 
 
 def stream(generator):

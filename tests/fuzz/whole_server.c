@@ -157,5 +157,6 @@ bool whole_server_must_not_see(const uint8_t *bytes, size_t size) {
     /* Escapes of inline commands could hide a word, so inputs with both quotes and backslashes in them may not have CONFIG SET's or SHUTDOWN's parts. */
     bool escapes = contains(bytes, size, "\\x");
     return contains(bytes, size, "shutdown") || contains(bytes, size, "sleep") || contains(bytes, size, "populate") ||
+        contains(bytes, size, "pause") || contains(bytes, size, "segfault") || contains(bytes, size, "panic") ||
         contains(bytes, size, "requirepass") || contains(bytes, size, "maxclients") || (escapes && contains(bytes, size, "\""));
 }

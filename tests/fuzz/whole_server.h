@@ -14,7 +14,7 @@ void whole_server_start(const char *io);
  * what comes back is not a sequence of whole RESP values. */
 void whole_server_exchange(const uint8_t *bytes, size_t size, size_t piece);
 
-/* Is there a command in it that ends, blocks or fills the server by design (SHUTDOWN, DEBUG SLEEP, DEBUG POPULATE)? Such inputs are passed over. */
+/* Is there a command in it that ends, blocks or fills the server by design (SHUTDOWN, CLIENT PAUSE, DEBUG SLEEP, POPULATE, SEGFAULT, PANIC)? Such inputs are passed over. */
 bool whole_server_must_not_see(const uint8_t *bytes, size_t size);
 
 #endif
