@@ -158,5 +158,6 @@ bool whole_server_must_not_see(const uint8_t *bytes, size_t size) {
     bool escapes = contains(bytes, size, "\\x");
     return contains(bytes, size, "shutdown") || contains(bytes, size, "sleep") || contains(bytes, size, "populate") ||
         contains(bytes, size, "pause") || contains(bytes, size, "segfault") || contains(bytes, size, "panic") ||
-        contains(bytes, size, "requirepass") || contains(bytes, size, "maxclients") || (escapes && contains(bytes, size, "\""));
+        contains(bytes, size, "requirepass") || contains(bytes, size, "maxclients") || contains(bytes, size, "maxmemory-clients") ||
+        (escapes && contains(bytes, size, "\""));
 }
