@@ -444,6 +444,7 @@ void thread_drop(struct thread *t) {
     mi_free(t->free_slots);
     mi_free(t->held);
     mi_free(t->resume);
+    for (uint32_t i = 0; i < t->token_n; i++) mi_free(t->token_queue[(t->token_first + i) % t->token_capacity]);
     mi_free(t->token_queue);
     mi_free(t);
 }
