@@ -225,6 +225,8 @@ static enum parse_result parse_multibulk(
     return PARSE_COMMAND;
 }
 
+static int hex_digit(char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; }
+
 /* One word of an inline command, unescaped to *to. Returns behind it, or NULL: the quotes are not balanced. */
 static const char *inline_word(const char *p, const char *end, char **to) {
     char quote = 0;
@@ -239,9 +241,7 @@ static const char *inline_word(const char *p, const char *end, char **to) {
         if (quote == '"' && *p == '\\' && p + 1 < end) {
             static const char from[] = "nrtba", what[] = "\n\r\t\b\a";
             if (p[1] == 'x' && end - p > 3 && isxdigit((unsigned char)p[2]) && isxdigit((unsigned char)p[3])) {
-                unsigned hex;
-                sscanf(p + 2, "%2x", &hex);
-                *(*to)++ = (char)hex;
+                *(*to)++ = (char)(hex_digit(p[2]) << 4 | hex_digit(p[3]));
                 p += 3;
                 continue;
             }
