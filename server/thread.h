@@ -66,7 +66,7 @@ struct batch {
     uint32_t n, to;                  /* hops; shard */
     int64_t now_ms;                  /* the time of its commands */
     struct reply replies;            /* one after the other */
-    _Alignas(64) struct batch *next; /* in a list of the sender's or (while sliced) the runner's */
+    _Alignas(64) struct batch *next; /* in a list of the sender's or (a piece that goes on later) the runner's */
     struct tick *tick;
     struct task *task; /* of pieces: the task that waits */
     struct batch *made_next;

@@ -29,7 +29,7 @@ struct shard_stats {
     uint64_t dirty;                 /* changes of keys since the start */
     uint64_t hops, batches, groups; /* groups: of hops that were prefetched together */
     uint64_t prefetched, ahead;     /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */
-    uint64_t longest_batch_ns, longest_expire_ns; /* CPU time */
+    uint64_t longest_expire_ns;     /* by the clock given to shard_work */
 };
 
 struct shard_options {
