@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -25,6 +26,8 @@
 #include "server/watchdog.h"
 
 #define PIDFILE_OF_DAEMONS "/var/run/darter.pid"
+#define LISTEN_TRIES 11 /* half a second in all */
+#define LISTEN_PAUSE_NS 50000000
 
 /* Leak checkers want every block back; otherwise the end of the process is faster. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -74,6 +77,15 @@ static bool is_unix(int fd) {
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) && domain == AF_UNIX;
 }
 
+/* A killed server's ring gives its listening socket up a moment after the process is gone: a taken port is tried again for a while. */
+static int listen_tcp(const char *address, const struct config *c) {
+    for (int tries = 1;; tries++) {
+        int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
+        if (fd != -EADDRINUSE || tries == LISTEN_TRIES) return fd;
+        nanosleep(&(struct timespec){.tv_nsec = LISTEN_PAUSE_NS}, NULL);
+    }
+}
+
 /* Sockets that were handed over take the place of bind, port and unixsocket. */
 static int listen_all(const struct config *c) {
     for (uint32_t i = 0; i < server.n_listeners; i++) server.listener_is_unix[i] = is_unix(server.listeners[i]);
@@ -82,8 +94,9 @@ static int listen_all(const struct config *c) {
             LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", server.n_listeners, server.n_listeners == 1 ? "" : "s");
         return 0;
     }
+    server.own_listeners = true;
     for (uint32_t i = 0; c->port && i < c->n_bind; i++) {
-        int fd = socket_listen_tcp(c->bind[i], (uint16_t)c->port, (int)c->tcp_backlog);
+        int fd = listen_tcp(c->bind[i], c);
         if (fd == SOCKET_ABSENT) continue;
         if (fd < 0) {
             log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port,
@@ -107,6 +120,14 @@ static int listen_all(const struct config *c) {
         server.own_unixsocket = true;
     }
     return 0;
+}
+
+/* A ring that accepts on a socket holds it beyond close(): the shutdown frees the port now. The service manager's sockets stay open for it. */
+static void stop_listening(void) {
+    for (uint32_t i = 0; i < server.n_listeners; i++) {
+        if (server.own_listeners) shutdown(server.listeners[i], SHUT_RDWR);
+        close(server.listeners[i]);
+    }
 }
 
 static int init(const struct config *c) {
@@ -233,7 +254,7 @@ int main(int argc, char **argv) {
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
-    for (uint32_t i = 0; i < server.n_listeners; i++) close(server.listeners[i]);
+    stop_listening();
     log_queue_stop();
     c = config_current(); /* CONFIG SET has freed the one of the start */
     if (server.own_unixsocket) unlink(c->unixsocket);

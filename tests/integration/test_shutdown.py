@@ -84,6 +84,21 @@ def test_the_port_is_free_again(start, server):
     assert again.client().command('EXISTS', 'k') == 0
 
 
+@pytest.mark.parametrize('end', ['orderly', 'killed'])
+def test_the_port_is_free_at_once_every_time(start, end):
+    """A ring holds its listening socket beyond the end of the process that it belonged to."""
+    server = start()
+    for _ in range(12):
+        port = server.port
+        clients = [server.client() for _ in range(20)]
+        assert clients[-1].command('PING') == b'PONG'
+        if end == 'orderly':
+            server.stop()
+        else:
+            server.kill()
+        server = start(port=port)
+
+
 def test_signal_right_at_start(start):
     for _ in range(5):
         server = start(wait=False, tolerate_faults=True)
