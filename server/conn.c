@@ -13,6 +13,7 @@
 #define SPARE_BYTES_MAX (64u << 10) /* and how large they may be */
 #define DIRECT_MIN (16u << 10)      /* bytes still to come from which on a blob is received without a copy */
 #define IOV_MAX_SEND 64
+#define BUFFERS_SCARCE (THREAD_BUFFERS / 4) /* fewer free ones: input is copied at once */
 
 /* ---- life ---- */
 
@@ -288,6 +289,10 @@ static void want_direct(struct thread *t, struct conn *c) {
     proactor_recv_into(t->proactor, &c->stream, left ? k->blob->bytes + k->blob_have : NULL, left);
 }
 
+/* Commands that wait for another shard hold the buffers that their arguments lie in. Before that can starve the other connections of this
+ * thread, input is copied to the heap and its buffer goes back at once. */
+static bool buffers_are_scarce(const struct thread *t) { return proactor_free_buffers(t->proactor) < BUFFERS_SCARCE; }
+
 void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint32_t buffer) {
     t->stats.input_bytes += size;
     c->active_ns = t->now_ns;
@@ -306,7 +311,7 @@ void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint3
         want_direct(t, c);
     }
     bool held = false;
-    if (size && !c->in) {
+    if (size && !c->in && !buffers_are_scarce(t)) {
         size_t eaten = process(t, c, p, size);
         held = eaten > 0;
         p += eaten;

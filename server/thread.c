@@ -19,8 +19,6 @@
 #include "server/service.h"
 #include "server/watchdog.h"
 
-#define BUFFER_SIZE 16384u
-#define BUFFER_COUNT 128u
 #define KEEP_SLICE_NS 100000u /* one slice of housekeeping; inside, by the monotonic clock: reading CPU time costs a system call */
 #define KEEP_TOKENS_MAX_NS 2000000u
 
@@ -345,7 +343,8 @@ static void *thread_main(void *arg) {
     crash_thread_start(t);
     if (t->config->pin && t->n_threads > 1) pin(t->id);
     const char *why = NULL;
-    struct proactor_options o = {.kind = (enum proactor_kind)t->config->io, .buffer_size = BUFFER_SIZE, .buffer_count = BUFFER_COUNT};
+    struct proactor_options o = {
+        .kind = (enum proactor_kind)t->config->io, .buffer_size = THREAD_BUFFER_SIZE, .buffer_count = THREAD_BUFFERS};
     int error = proactor_open(&t->proactor, &o, &why);
     if (error) {
         log_line(LOG_WARNING_LEVEL, "Can't open the proactor: %s%s%s", strerror(-error), why ? ": " : "", why ? why : "");

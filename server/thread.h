@@ -28,6 +28,8 @@
 
 #define BATCH_HOPS 256u /* hops of a batch: what stays in a core's L2 with its arguments */
 #define BATCH_ARGS (BATCH_HOPS * 3)
+#define THREAD_BUFFER_SIZE 16384u /* receive buffers, bytes each */
+#define THREAD_BUFFERS 128u
 #define TICKS 256u /* ticks that may be unfinished, a power of two */
 #define ARGV_FIRST 64u
 #define FANOUT_KEYS_MAX 512u /* keys of one piece: bounds how long a shard is busy with it */

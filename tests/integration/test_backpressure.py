@@ -1,5 +1,6 @@
 """Clients that write and do not read, that stop half-way, that are slow: each is served as far as its limits go, and costs the others nothing."""
 
+import select
 import threading
 import time
 
@@ -40,6 +41,26 @@ def test_a_long_pipeline_whose_client_reads_only_at_the_end(server):
         for _ in range(4):
             assert c.read() == [value, b'%d' % n]
     assert c.command('PING') == b'PONG'
+
+
+@pytest.mark.alone
+@pytest.mark.each_back_end
+def test_a_busy_shard_does_not_starve_the_clients_of_another_thread(start):
+    """What was sent to a busy shard holds the receive buffers that it lies in; more clients wait here than there are buffers."""
+    server = start(threads=2, options=[('enable-debug-command', 'yes')])
+    # Connections are dealt in turn: every second one is of the thread that goes on.
+    sleeper, *clients = [server.client(timeout=30 * SLOW) for _ in range(402)]
+    witness, *clients = clients[::2]
+    assert sleeper.command('PING') == witness.command('PING') == b'PONG'
+    sleeper.send(encode('DEBUG', 'SLEEP', '3'))
+    for i, c in enumerate(clients):
+        c.send(b''.join(encode('GET', 'k%d:%d' % (i, n)) for n in range(20)))
+        if i % 20 == 19:
+            assert witness.command('PING') == b'PONG'
+    assert not select.select([sleeper.socket], [], [], 0)[0], 'the shard that should be busy is not any more'
+    assert sleeper.read() == b'OK'
+    for c in clients:
+        assert [c.read() for _ in range(20)] == [NIL] * 20
 
 
 @pytest.mark.alone
