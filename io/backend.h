@@ -22,7 +22,7 @@ enum { LISTENERS_MAX = 32, WATCHERS_MAX = 16, SEND_IOVECS_MAX = 64 };
 #define ACCEPT_PAUSE_NS 100000000u /* after EMFILE and its like */
 
 enum stream_list_id { LIST_NONE, LIST_UNSETTLED, LIST_STARVED, LIST_DUE, LISTS };
-enum { DUE_SENT = 1, DUE_CLOSED = 2, DUE_REMOVED = 4 };
+enum { DUE_SENT = 1, DUE_CLOSED = 2, DUE_REMOVED = 4, DUE_CONNECTED = 8 };
 
 /* A send of several iovecs that is out. One is reused for another, so no send allocates once enough exist. */
 struct send_rest {
@@ -49,6 +49,7 @@ struct watcher {
 struct backend_ops {
     void (*close)(struct proactor *p);
     int (*add)(struct proactor *p, struct stream *s);
+    void (*connect)(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size);
     void (*remove)(struct proactor *p, struct stream *s);
     bool (*send)(struct proactor *p, struct stream *s, const struct iovec *iov, unsigned n);
     void (*wait)(struct proactor *p, uint64_t deadline_ns);
@@ -104,6 +105,8 @@ bool backend_next_due(struct proactor *p, struct event *ev);
 bool backend_keep_send(struct proactor *p, struct stream *s, const struct iovec *iov, unsigned n, size_t total);
 /* Takes off n bytes that went out. True: that was all of it. */
 bool backend_sent(struct stream *s, size_t n);
+/* The connection is there (0), or is not and never will be (a negative errno). Returns the event. */
+struct event backend_connected(struct proactor *p, struct stream *s, int result);
 /* The send is over, well or not. */
 void backend_end_send(struct proactor *p, struct stream *s);
 

@@ -86,8 +86,9 @@ struct proactor *epoll_open(const struct proactor_options *options, int *error, 
 
 /* Makes the kernel report what the stream wants. */
 static int settle(struct epoll *e, struct stream *s) {
-    bool reads = !s->paused && !s->ended && !s->removing && s->list != LIST_STARVED;
-    uint8_t wanted = (uint8_t)((reads ? EPOLLIN : 0) | (s->sending && !s->removing ? EPOLLOUT : 0));
+    bool reads = !s->connecting && !s->paused && !s->ended && !s->removing && s->list != LIST_STARVED;
+    bool writes = (s->sending || s->connecting) && !s->removing;
+    uint8_t wanted = (uint8_t)((reads ? EPOLLIN : 0) | (writes ? EPOLLOUT : 0));
     if (wanted == s->armed) return 0;
     int op = !s->armed ? EPOLL_CTL_ADD : !wanted ? EPOLL_CTL_DEL : EPOLL_CTL_MOD;
     struct epoll_event want = {.events = wanted, .data.u64 = (uintptr_t)s};
@@ -193,6 +194,13 @@ static bool stream_ready(struct epoll *e, struct epoll_event *r, struct event *e
     struct stream *s = r->data.ptr;
     uint32_t events = r->events;
     if (s->removing) return false;
+    if (s->connecting) {
+        r->events = 0;
+        int error = 0;
+        if (s->due || getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error})) return false;
+        *ev = backend_connected(&e->base, s, -error);
+        return true;
+    }
     if (s->sending && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
         int result = send_some(s);
         if (result) {
@@ -259,6 +267,12 @@ static bool epoll_next(struct proactor *p, struct event *ev) {
 
 static int epoll_add(struct proactor *p, struct stream *s) { return settle((struct epoll *)p, s); }
 
+static void epoll_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size) {
+    if (!connect(s->fd, address, size)) backend_due(p, s, DUE_CONNECTED, 0);
+    else if (errno != EINPROGRESS) backend_due(p, s, DUE_CONNECTED, -errno);
+    else backend_unsettle(p, s);
+}
+
 /* The descriptor may have a copy somewhere, and closing it would then leave it in the set: it is taken out by name. */
 static void epoll_remove(struct proactor *p, struct stream *s) {
     struct epoll *e = (struct epoll *)p;
@@ -320,6 +334,7 @@ static bool epoll_wake(struct proactor *self, struct proactor *other) {
 static const struct backend_ops epoll_ops = {
     .close = epoll_close,
     .add = epoll_add,
+    .connect = epoll_connect,
     .remove = epoll_remove,
     .send = epoll_send,
     .wait = epoll_wait_turn,

@@ -88,6 +88,13 @@ int proactor_add(struct proactor *p, struct stream *s) {
     return error;
 }
 
+int proactor_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size) {
+    *s = (struct stream){.fd = s->fd, .connecting = true};
+    int error = p->ops->add(p, s);
+    if (!error) p->ops->connect(p, s, address, size);
+    return error;
+}
+
 void proactor_pause(struct proactor *p, struct stream *s) {
     if (s->paused || s->removing) return;
     s->paused = true;
@@ -110,7 +117,7 @@ void proactor_recv_into(struct proactor *p, struct stream *s, char *place, size_
 void proactor_remove(struct proactor *p, struct stream *s) {
     if (s->removing) return;
     s->removing = true;
-    s->due &= (uint8_t)~DUE_CLOSED;
+    s->due &= (uint8_t) ~(DUE_CLOSED | DUE_CONNECTED);
     if (!s->due) backend_list(p, s, LIST_NONE);
     p->ops->remove(p, s);
 }
@@ -164,15 +171,24 @@ bool backend_next_due(struct proactor *p, struct event *ev) {
     if (!s) return false;
     uint8_t first = s->due & (uint8_t)-s->due;
     s->due ^= first;
-    *ev = (struct event){.stream = s,
-        .kind = first == DUE_SENT ? EV_SENT
-            : first == DUE_CLOSED ? EV_CLOSED
-                                  : EV_REMOVED,
-        .result = first == DUE_REMOVED ? 0 : s->error};
+    if (first == DUE_CONNECTED) *ev = backend_connected(p, s, s->error);
+    else
+        *ev = (struct event){.stream = s,
+            .kind = first == DUE_SENT ? EV_SENT
+                : first == DUE_CLOSED ? EV_CLOSED
+                                      : EV_REMOVED,
+            .result = first == DUE_REMOVED ? 0 : s->error};
     if (s->due) return true;
     backend_list(p, s, LIST_NONE);
     if (!s->removing) backend_unsettle(p, s);
     return true;
+}
+
+struct event backend_connected(struct proactor *p, struct stream *s, int result) {
+    s->connecting = false;
+    s->ended = result != 0;
+    if (!s->due) backend_unsettle(p, s);
+    return (struct event){.kind = EV_CONNECTED, .stream = s, .result = result};
 }
 
 /* ---- sends ---- */

@@ -13,6 +13,7 @@
  * on as soon as buffers come back.
  *
  *   stream states:  IDLE --proactor_add--> RECEIVING <--pause/resume--> PAUSED
+ *                   IDLE --proactor_connect--> CONNECTING --EV_CONNECTED--> RECEIVING, or ENDED if it failed
  *                   RECEIVING --recv_into--> DIRECT --when full, by itself--> RECEIVING
  *                   any --EV_CLOSED (end of file, error)--> ENDED --proactor_remove--> GONE (after EV_REMOVED)
  */
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 struct proactor;
@@ -35,7 +37,7 @@ struct proactor_options {
 };
 
 /* A connected socket as the proactor sees it: one cache line. Embedded in the caller's connection object; zero it, set fd, then
- * proactor_add(). All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
+ * proactor_add() or proactor_connect(). All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
 struct stream {
     int fd;
     uint8_t armed;       /* what the kernel watches for us. io_uring: which receive; epoll: the EPOLL bits */
@@ -45,7 +47,8 @@ struct stream {
     uint8_t due;         /* events that a call of the caller made, not yet taken */
     bool paused, ended, removing;
     bool sending;               /* a send is out: its bytes must not change until EV_SENT */
-    bool vectored;              /* ... of more than one iovec: send_rest counts, else send_at */
+    bool vectored : 1;          /* ... of more than one iovec: send_rest counts, else send_at */
+    bool connecting : 1;        /* neither receives nor sends yet */
     int16_t error;              /* of the due events */
     struct stream *prev, *next; /* in that list */
     char *direct;               /* recv_into: where to go on, */
@@ -58,14 +61,15 @@ struct stream {
 };
 
 enum event_kind {
-    EV_ACCEPT,  /* fd: a new connection, or a negative errno: accepting stopped for now and is taken up again by itself */
-    EV_RECV,    /* stream, data, size, buffer: bytes in a pool buffer, now the caller's */
-    EV_DIRECT,  /* stream, size: this many bytes arrived in the place given to proactor_recv_into() */
-    EV_CLOSED,  /* stream, result: end of file (0) or a negative errno. No more EV_RECV follows */
-    EV_SENT,    /* stream, result: all bytes of the send are out (>= 0), or a negative errno */
-    EV_REMOVED, /* stream: the kernel names it no more and fd is closed; the caller may free it */
-    EV_WAKE,    /* proactor_wake() was called (coalesced) */
-    EV_FD,      /* tag: the descriptor given to proactor_watch_fd() is readable */
+    EV_ACCEPT,    /* fd: a new connection, or a negative errno: accepting stopped for now and is taken up again by itself */
+    EV_RECV,      /* stream, data, size, buffer: bytes in a pool buffer, now the caller's */
+    EV_DIRECT,    /* stream, size: this many bytes arrived in the place given to proactor_recv_into() */
+    EV_CLOSED,    /* stream, result: end of file (0) or a negative errno. No more EV_RECV follows */
+    EV_CONNECTED, /* stream, result: 0, or a negative errno: then nothing but EV_REMOVED follows */
+    EV_SENT,      /* stream, result: all bytes of the send are out (>= 0), or a negative errno */
+    EV_REMOVED,   /* stream: the kernel names it no more and fd is closed; the caller may free it */
+    EV_WAKE,      /* proactor_wake() was called (coalesced) */
+    EV_FD,        /* tag: the descriptor given to proactor_watch_fd() is readable */
 };
 
 struct event {
@@ -98,6 +102,10 @@ int proactor_watch_fd(struct proactor *p, int fd, uint64_t tag);
 
 /* Starts receiving on a connected, non-blocking socket. The fd is the proactor's from here on. Returns 0 or a negative errno. */
 int proactor_add(struct proactor *p, struct stream *s);
+/* Connects a non-blocking socket, and starts receiving once that is done: EV_CONNECTED comes in every case, and nothing may be sent before. The
+ * fd is the proactor's from here on; address must live until EV_CONNECTED or EV_REMOVED. A Unix socket whose listener has no room may say -EAGAIN.
+ * Returns 0 or a negative errno (and then the fd is still the caller's). How long it may take is the caller's to limit, by proactor_remove(). */
+int proactor_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size);
 /* Stops and restarts receiving. Events that were already taken from the kernel may still come after a pause. */
 void proactor_pause(struct proactor *p, struct stream *s);
 void proactor_resume(struct proactor *p, struct stream *s);

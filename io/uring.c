@@ -39,7 +39,7 @@
 
 enum { ARMED_NONE, ARMED_POOL, ARMED_DIRECT }; /* stream.armed */
 
-enum { OP_POOL = 1, OP_DIRECT, OP_SEND, OP_CANCEL, OP_WAKE_SENT, OP_OTHER, OP_MASK = 7 };
+enum { OP_POOL = 1, OP_DIRECT, OP_SEND, OP_CONNECT, OP_CANCEL, OP_WAKE_SENT, OP_OTHER, OP_MASK = 7 };
 enum other { OTHER_IGNORED, OTHER_WAKE, OTHER_WAKE_FD, OTHER_ACCEPT, OTHER_WATCH };
 #define OTHER(kind, index) ((uint64_t)(index) << 16 | (uint64_t)(kind) << 8 | OP_OTHER)
 
@@ -155,7 +155,8 @@ static int set_up_ring(struct uring *u, const char **why) {
         IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
     struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);
     bool able = probe && (params.features & needed) == needed && io_uring_opcode_supported(probe, IORING_OP_MSG_RING) &&
-        io_uring_opcode_supported(probe, IORING_OP_SENDMSG) && io_uring_opcode_supported(probe, IORING_OP_ASYNC_CANCEL);
+        io_uring_opcode_supported(probe, IORING_OP_SENDMSG) && io_uring_opcode_supported(probe, IORING_OP_CONNECT) &&
+        io_uring_opcode_supported(probe, IORING_OP_ASYNC_CANCEL);
     io_uring_free_probe(probe);
     *why = "io_uring here lacks an operation that is needed";
     if (!able) return -EOPNOTSUPP;
@@ -213,7 +214,7 @@ static void cancel(struct uring *u, struct stream *s) {
 /* Makes the kernel do what the stream wants. Where that needs a cancellation first, the end of the receive brings it here again. */
 static void settle(struct uring *u, struct stream *s) {
     bool once = s->list == LIST_STARVED;
-    uint8_t wanted = s->paused || s->ended || s->removing ? ARMED_NONE : s->direct_left ? ARMED_DIRECT : ARMED_POOL;
+    uint8_t wanted = s->connecting || s->paused || s->ended || s->removing ? ARMED_NONE : s->direct_left ? ARMED_DIRECT : ARMED_POOL;
     backend_list(&u->base, s, LIST_NONE);
     if (wanted == s->armed) return;
     if (s->armed != ARMED_NONE) {
@@ -387,6 +388,16 @@ static bool sent(struct uring *u, struct stream *s, int res, struct event *ev) {
     return true;
 }
 
+static bool connected(struct uring *u, struct stream *s, int res, struct event *ev) {
+    s->ops_out--;
+    if (s->removing) {
+        let_go(u, s);
+        return false;
+    }
+    *ev = backend_connected(&u->base, s, res);
+    return true;
+}
+
 static void cancelled(struct uring *u, struct stream *s, int res) {
     s->ops_out--;
     s->cancels_out--;
@@ -443,6 +454,7 @@ static bool uring_next(struct proactor *p, struct event *ev) {
         case OP_POOL: is_event = pool_received(u, s, q, ev); break;
         case OP_DIRECT: is_event = direct_received(u, s, q->res, ev); break;
         case OP_SEND: is_event = sent(u, s, q->res, ev); break;
+        case OP_CONNECT: is_event = connected(u, s, q->res, ev); break;
         case OP_CANCEL: cancelled(u, s, q->res); break;
         case OP_WAKE_SENT: backend_wake_write((struct proactor *)(uintptr_t)address); break; /* said only if it failed */
         case OP_OTHER: is_event = other_done(u, q, ev); break;
@@ -461,6 +473,13 @@ static bool uring_next(struct proactor *p, struct event *ev) {
 static int uring_add(struct proactor *p, struct stream *s) {
     (void)p; /* the next wait arms it; a descriptor that is none shows as EV_CLOSED */
     return s->fd < 0 ? -EBADF : 0;
+}
+
+static void uring_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size) {
+    struct io_uring_sqe *sqe = get_sqe((struct uring *)p);
+    io_uring_prep_connect(sqe, s->fd, address, size);
+    sqe->user_data = (uintptr_t)s | OP_CONNECT;
+    s->ops_out++;
 }
 
 static void uring_remove(struct proactor *p, struct stream *s) {
@@ -518,6 +537,7 @@ static bool uring_wake(struct proactor *self, struct proactor *other) {
 static const struct backend_ops uring_ops = {
     .close = uring_close,
     .add = uring_add,
+    .connect = uring_connect,
     .remove = uring_remove,
     .send = uring_send,
     .wait = uring_wait,

@@ -206,7 +206,8 @@ static void take_events(struct thread *t) {
             else log_line(LOG_WARNING_LEVEL, "Accepting client connection: %s", strerror(-e.result));
             break;
         case EV_WAKE:
-        case EV_FD: break;
+        case EV_FD:
+        case EV_CONNECTED: break;
         }
     }
 }

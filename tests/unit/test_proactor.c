@@ -490,6 +490,90 @@ static void accepts(struct world *w) {
     close(listener);
 }
 
+/* ---- connecting ---- */
+
+/* A listening socket of the world's sort, in its own namespace. Returns it and where it is. */
+static int listen_for(struct world *w, struct sockaddr_storage *a, socklen_t *size, int backlog) {
+    *a = (struct sockaddr_storage){.ss_family = w->way->tcp ? AF_INET : AF_UNIX};
+    *size = w->way->tcp ? sizeof(struct sockaddr_in) : sizeof(sa_family_t); /* a Unix socket: the kernel finds a name */
+    if (w->way->tcp) ((struct sockaddr_in *)a)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)a, *size), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    *size = sizeof *a;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)a, size), 0);
+    return fd;
+}
+
+static void start_connecting(struct world *w, unsigned count, const struct sockaddr_storage *a, socklen_t size) {
+    w->conns = calloc(count, sizeof *w->conns);
+    w->count = count;
+    for (unsigned i = 0; i < count; i++) {
+        struct conn *c = &w->conns[i];
+        *c = (struct conn){.s.fd = socket(a->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), .peer = -1, .id = i};
+        assert_int_equal(proactor_connect(w->p, &c->s, (const struct sockaddr *)a, size), 0);
+    }
+}
+
+static void connects_and_receives(struct world *w) {
+    struct sockaddr_storage a;
+    socklen_t size;
+    open_world(w, 4096, 8);
+    int listener = listen_for(w, &a, &size, 64);
+    start_connecting(w, 40, &a, size);
+    for (unsigned i = 0; i < w->count; i++) {
+        UNTIL(w, w->conns[i].connects);
+        assert_int_equal(w->conns[i].connect_result, 0);
+    }
+    /* Each accepted socket belongs to the stream whose number it is told. */
+    for (unsigned i = 0; i < w->count; i++) send_whole(w, &w->conns[i], &(char){(char)i}, 1);
+    for (unsigned i = 0; i < w->count; i++) {
+        char id;
+        int peer = accept(listener, NULL, NULL);
+        assert_int_equal(recv(peer, &id, 1, 0), 1);
+        assert_true((unsigned)id < w->count && w->conns[(unsigned)id].peer == -1);
+        w->conns[(unsigned)id].peer = peer;
+    }
+    for (unsigned i = 0; i < w->count; i++) put(&w->conns[i], 10000);
+    for (unsigned i = 0; i < w->count; i++) UNTIL(w, w->conns[i].received == 10000);
+    assert_sleeps(w);
+    close(listener);
+    close_world(w);
+}
+
+static void says_that_a_connection_is_refused(struct world *w) {
+    struct sockaddr_storage a;
+    socklen_t size;
+    open_world(w, 4096, 8);
+    int listener = listen_for(w, &a, &size, 1);
+    close(listener);
+    start_connecting(w, 3, &a, size);
+    for (unsigned i = 0; i < w->count; i++) {
+        UNTIL(w, w->conns[i].connects);
+        assert_int_equal(w->conns[i].connect_result, -ECONNREFUSED);
+    }
+    assert_sleeps(w);
+    for (unsigned i = 0; i < w->count; i++) assert_int_equal(w->conns[i].closes, 0);
+    close_world(w);
+}
+
+/* The listener's queue is full, so that the kernel answers no more of them; those that wait are removed. */
+static void removes_a_stream_that_connects(struct world *w) {
+    struct sockaddr_storage a;
+    socklen_t size;
+    if (!w->way->tcp) return; /* a Unix socket never waits under epoll */
+    open_world(w, 4096, 8);
+    int listener = listen_for(w, &a, &size, 0);
+    start_connecting(w, 8, &a, size);
+    UNTIL(w, w->conns[0].connects);
+    drain(w);
+    unsigned waiting = 0;
+    for (unsigned i = 0; i < w->count; i++) waiting += !w->conns[i].connects;
+    assert_true(waiting);
+    close_world(w);
+    close(listener);
+}
+
 static void survives_too_many_files(struct world *w) {
     struct sockaddr_in a;
     struct rlimit before, none;
@@ -721,6 +805,9 @@ static const struct case_of cases[] = {
     {"sends 64 pieces", sends_64_pieces, true},
     {"removes a stream that sends", removes_a_stream_that_sends, true},
     {"does whatever is asked in any order", does_whatever_is_asked_in_any_order, true},
+    {"connects and receives", connects_and_receives, true},
+    {"says that a connection is refused", says_that_a_connection_is_refused, true},
+    {"removes a stream that connects", removes_a_stream_that_connects, true},
     {"accepts", accepts, false},
     {"survives too many files", survives_too_many_files, false},
     {"keeps deadlines", keeps_deadlines, false},

@@ -33,8 +33,8 @@ struct conn {
     uint64_t put, received; /* bytes: written by the peer, and seen by us */
     char *place;            /* recv_into: where the next byte goes, */
     size_t place_left;      /* and how many more */
-    unsigned closes, sents, removes;
-    int close_result, sent_result;
+    unsigned closes, sents, removes, connects;
+    int close_result, sent_result, connect_result;
 };
 
 /* A back end and a sort of socket. */
@@ -151,6 +151,11 @@ static inline void take(struct world *w, const struct event *ev) {
     case EV_CLOSED:
         c->closes++;
         c->close_result = ev->result;
+        break;
+    case EV_CONNECTED:
+        assert_false(c->connects || c->received || c->s.removing);
+        c->connects++;
+        c->connect_result = ev->result;
         break;
     case EV_SENT:
         assert_false(c->removes);
