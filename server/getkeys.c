@@ -1,6 +1,7 @@
 #include "server/getkeys.h"
 
 #include "server/conn.h"
+#include "server/introspect.h"
 
 /* Where a specification's keys are: first, last and step in argv. False: it finds none. */
 struct range {
@@ -73,7 +74,7 @@ static void keys_of(const struct command *row, const struct arg *argv, int64_t a
 
 static void command(const struct arg *argv, uint32_t argc, struct reply *r, bool with_flags) {
     const struct command *row = command_find(argv[0].p, argv[0].size);
-    if (row && row->subcommands && argc > 1) row = command_find_sub(row, argv[1].p, argv[1].size);
+    if (row && argc > 1 && introspect_subcommand_count(row)) row = command_find_sub(row, argv[1].p, argv[1].size);
     if (!row) reply_error(r, "ERR Invalid command specified");
     else if (!row->n_key_specs) reply_error(r, "ERR The command has no key arguments");
     else if (row->arity > 0 ? argc != (uint32_t)row->arity : argc < (uint32_t)-row->arity)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "server/docs.h"
 #include "server/getkeys.h"
 #include "server/glob.h"
 
@@ -59,9 +60,8 @@ static uint32_t categories(const struct command *row) {
 
 void introspect_key_flags(struct reply *r, uint16_t flags) { REPLY_NAMES(r, flags, key_flag_names, ""); }
 
-static void full_name(const struct command *row, char *out, size_t size) {
-    if (row->parent) snprintf(out, size, "%s|%s", row->parent->name, row->name);
-    else snprintf(out, size, "%s", row->name);
+void introspect_full_name(const struct command *row, char out[COMMAND_FULL_NAME]) {
+    snprintf(out, COMMAND_FULL_NAME, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
 }
 
 static void reply_key_spec(struct reply *r, const struct key_spec *k) {
@@ -110,10 +110,16 @@ static void reply_key_spec(struct reply *r, const struct key_spec *k) {
 /* DEBUG's subcommands are routed by rows of their own, but Redis knows none. */
 static bool shows_subcommands(const struct command *row) { return row->subcommands && !(row->flags & CMD_PROTECTED); }
 
+size_t introspect_subcommand_count(const struct command *row) {
+    size_t n = 0;
+    while (shows_subcommands(row) && row->subcommands[n].name) n++;
+    return n;
+}
+
 static void reply_row(struct reply *r, const struct command *row) {
-    char name[64];
+    char name[COMMAND_FULL_NAME];
     reply_array(r, 10);
-    full_name(row, name, sizeof name);
+    introspect_full_name(row, name);
     reply_bulk_text(r, name);
     reply_int(r, row->arity);
     REPLY_NAMES(r, row->flags, flag_names, "");
@@ -127,9 +133,9 @@ static void reply_row(struct reply *r, const struct command *row) {
     for (size_t i = 0; i < n; i++) reply_bulk_text(r, row->hints[i]);
     reply_set(r, row->n_key_specs);
     for (uint8_t i = 0; i < row->n_key_specs; i++) reply_key_spec(r, &row->keys[i]);
-    n = 0;
-    while (shows_subcommands(row) && row->subcommands[n].name) n++;
-    reply_set(r, n);
+    n = introspect_subcommand_count(row);
+    if (n) reply_array(r, n);
+    else reply_set(r, 0);
     for (size_t i = 0; i < n; i++) reply_row(r, &row->subcommands[i]);
 }
 
@@ -141,8 +147,7 @@ void introspect_all(struct conn *c, struct arg *argv, uint32_t argc, struct repl
     for (size_t i = 0; i < command_count(); i++) reply_row(r, command_at(i));
 }
 
-/* A name, or container|name. */
-static const struct command *row_named(const struct arg *a) {
+const struct command *introspect_row_named(const struct arg *a) {
     const char *bar = memchr(a->p, '|', a->size);
     if (!bar) return command_find(a->p, a->size);
     const struct command *row = command_find(a->p, (size_t)(bar - a->p));
@@ -163,56 +168,17 @@ static void details(struct conn *c, struct arg *argv, uint32_t argc, struct repl
     }
     reply_array(r, argc - 2);
     for (uint32_t i = 2; i < argc; i++) {
-        const struct command *row = row_named(&argv[i]);
+        const struct command *row = introspect_row_named(&argv[i]);
         if (row) reply_row(r, row);
-        else reply_null_array(r);
-    }
-}
-
-static void reply_docs(struct reply *r, const struct command *row) {
-    char name[64];
-    size_t subs = 0;
-    while (shows_subcommands(row) && row->subcommands[subs].name) subs++;
-    full_name(row, name, sizeof name);
-    reply_bulk_text(r, name);
-    reply_map(r, (size_t)(row->summary != NULL) + (row->since != NULL) + 1 + (row->complexity != NULL) + (subs != 0));
-    if (row->summary) {
-        reply_bulk_text(r, "summary");
-        reply_bulk_text(r, row->summary);
-    }
-    if (row->since) {
-        reply_bulk_text(r, "since");
-        reply_bulk_text(r, row->since);
-    }
-    reply_bulk_text(r, "group");
-    reply_bulk_text(r, row->group);
-    if (row->complexity) {
-        reply_bulk_text(r, "complexity");
-        reply_bulk_text(r, row->complexity);
-    }
-    if (!subs) return;
-    reply_bulk_text(r, "subcommands");
-    reply_map(r, subs);
-    for (size_t i = 0; i < subs; i++) reply_docs(r, &row->subcommands[i]);
-}
-
-static void docs(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
-    (void)c;
-    size_t n = argc == 2 ? command_count() : 0;
-    for (uint32_t i = 2; i < argc; i++) n += row_named(&argv[i]) != NULL;
-    reply_map(r, n);
-    for (size_t i = 0; argc == 2 && i < n; i++) reply_docs(r, command_at(i));
-    for (uint32_t i = 2; i < argc; i++) {
-        const struct command *row = row_named(&argv[i]);
-        if (row) reply_docs(r, row);
+        else reply_null(r);
     }
 }
 
 enum list_filter { LIST_ALL, LIST_MODULE, LIST_ACLCAT, LIST_PATTERN };
 
 static bool listed(const struct command *row, enum list_filter filter, const struct arg *by) {
-    char name[64];
-    full_name(row, name, sizeof name);
+    char name[COMMAND_FULL_NAME];
+    introspect_full_name(row, name);
     switch (filter) {
     case LIST_ALL: return true;
     case LIST_MODULE: return false;
@@ -240,7 +206,8 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
     }
     size_t n = 0;
     for (int round = 0; round < 2; round++) {
-        if (round) reply_set(r, n);
+        if (round && filter == LIST_ALL) reply_set(r, n);
+        else if (round) reply_array(r, n);
         for (size_t i = 0; i < command_count(); i++) {
             const struct command *row = command_at(i), *sub = shows_subcommands(row) ? row->subcommands : NULL;
             if (listed(row, filter, &argv[4])) {
@@ -248,10 +215,10 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
                 if (round) reply_bulk_text(r, row->name);
             }
             for (; filter != LIST_ALL && sub && sub->name; sub++) {
-                char name[64];
+                char name[COMMAND_FULL_NAME];
                 if (!listed(sub, filter, &argv[4])) continue;
                 n++;
-                full_name(sub, name, sizeof name);
+                introspect_full_name(sub, name);
                 if (round) reply_bulk_text(r, name);
             }
         }
@@ -283,7 +250,7 @@ const struct command introspect_subcommands[] = {{.name = "count",
         .arity = -2,
         .flags = FLAGS,
         .acl = ACL_CONNECTION,
-        .on_connection = docs,
+        .on_connection = docs_command,
         .hints = no_order},
     {.name = "getkeys",
         .since = "2.8.13",

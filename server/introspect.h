@@ -8,4 +8,12 @@ extern const struct command introspect_subcommands[];
 extern const char *const introspect_help[];
 connection_fn introspect_all;
 
+#define COMMAND_FULL_NAME 64u
+/* The command's name, of a subcommand with its container's: "config|get". */
+void introspect_full_name(const struct command *row, char out[COMMAND_FULL_NAME]);
+/* The row of such a name, or NULL. */
+const struct command *introspect_row_named(const struct arg *name);
+/* How many subcommands clients are told of. */
+size_t introspect_subcommand_count(const struct command *row);
+
 #endif
