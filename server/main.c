@@ -20,6 +20,7 @@
 #include "server/advice.h"
 #include "server/crash.h"
 #include "server/log.h"
+#include "server/regions.h"
 #include "server/service.h"
 #include "server/thread.h"
 #include "server/version.h"
@@ -185,10 +186,12 @@ static bool take_signal(int signals) {
     return false;
 }
 
-/* What the main thread does while the others serve: it writes the log, watches if it shall, and otherwise sleeps until a signal comes. */
+/* What the main thread does while the others serve: it writes the log, maps and unmaps regions of memory, watches if it shall, and otherwise
+ * sleeps until a signal comes. */
 static void wait_for_end(int signals, int wake) {
     for (bool end = false; !end;) {
         int look_ms = watchdog_look(), log = log_drain();
+        regions_serve(&server);
         struct pollfd p[] = {{.fd = signals, .events = POLLIN}, {.fd = wake, .events = POLLIN}, {.fd = log, .events = POLLOUT}};
         if (poll(p, 3, look_ms) < 0) continue;
         uint64_t times;
@@ -241,6 +244,7 @@ int main(int argc, char **argv) {
     advice_system(c);
     watchdog_start(wake, service_watchdog_us());
     log_queue_start(wake);
+    regions_start(wake);
     for (uint32_t i = 0; i < server.n_threads; i++) {
         error = thread_start(server.threads[i]);
         if (!error) continue;

@@ -16,10 +16,13 @@
 #include "server/latency.h"
 #include "server/log.h"
 #include "server/monitor.h"
+#include "server/regions.h"
 #include "server/service.h"
 #include "server/watchdog.h"
 
-#define KEEP_SLICE_NS 100000u /* one slice of housekeeping; inside, by the monotonic clock: reading CPU time costs a system call */
+/* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a
+ * system call. */
+#define KEEP_SLICE_NS 80000u
 #define KEEP_TOKENS_MAX_NS 2000000u
 
 /* ---- ticks ---- */
@@ -317,6 +320,7 @@ static void *thread_run(void *arg) {
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
         more |=
             keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
+        if (!t->stands_still) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
         slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }

@@ -126,6 +126,7 @@ struct thread {
     _Alignas(64) _Atomic uint64_t armed; /* outboxes with this sequence or less may be run */
     _Alignas(64) _Atomic uint32_t asleep;
     _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
+    _Atomic(void *) region;   /* the next one for the shard's memory: regions.h */
     _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
     /* Its own. */
     _Alignas(64) struct shard *shard;

@@ -51,7 +51,7 @@
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
 #define LINE 64u
 #define PREPARE_AT 4u  /* a region is prepared when less than this part of one is left */
-#define SPARES_KEPT 1u /* empty regions of a kind that memory_trim leaves */
+#define SPARES_KEPT 1u /* empty regions of a kind that are kept for the next need */
 
 struct page {
     void *free;            /* blocks given back; each begins with a pointer to the next */
@@ -74,7 +74,7 @@ struct region {
 _Static_assert(sizeof(struct region) <= LINE, "a region's header is one line");
 
 /* Regions of one kind: of pages, or of segments. room: those with a free page or segment; left: how many these have together. spare: empty
- * ones (by room_next), for the next use or for memory_trim. */
+ * ones (by room_next), for the next use or for memory_take_spare. */
 struct regions {
     struct region *all, *room, *spare;
     uint32_t spares;
@@ -90,6 +90,7 @@ struct memory {
     uint64_t fail_after;
     size_t segment_size;
     struct regions small, segments;
+    void *reserve; /* a region that is of no kind yet, or NULL */
     bool huge;
 };
 
@@ -177,6 +178,17 @@ static void *map_region(bool huge) {
 
 static void *region_start(const struct region *r) { return (void *)((uintptr_t)r & ~(REGION_SIZE - 1)); }
 
+void *memory_map_region(void) {
+    char *region = map_region(true);
+    if (region) *(volatile char *)region = 0; /* the system gives the huge page now */
+    return region;
+}
+
+void memory_unmap_region(void *region) {
+    madvise(region, REGION_SIZE, MADV_DONTNEED); /* most of the work, and without the lock that other threads' mappings need */
+    munmap(region, REGION_SIZE);
+}
+
 static void unmap_region(struct region *r) {
     unpoison(region_start(r), REGION_SIZE);
     munmap(region_start(r), REGION_SIZE);
@@ -206,10 +218,15 @@ static void spare_add(struct regions *of, struct region *r) {
     of->spares++;
 }
 
-/* Maps a region, as a spare one. False: no memory. */
-static bool region_map(struct memory *m, struct regions *of) {
-    char *start = map_region(m->huge); /* mapped memory is zero */
-    if (!start) return false;
+/* Begins a region of this kind, as a spare one. False: no memory. */
+static bool region_begin(struct memory *m, struct regions *of) {
+    char *start = m->reserve;
+    if (!start) {
+        start = map_region(m->huge); /* mapped memory is zero */
+        if (!start) return false;
+        m->regions++;
+    }
+    m->reserve = NULL;
     bool pages = of == &m->small;
     struct region *r = (struct region *)(pages ? (char *)header_of((uintptr_t)start) + LINE : start);
     if (pages) r->free_pages = UINT32_MAX;
@@ -217,14 +234,13 @@ static bool region_map(struct memory *m, struct regions *of) {
     r->next = of->all;
     if (of->all) of->all->prev = r;
     of->all = r;
-    m->regions++;
     spare_add(of, r);
     return true;
 }
 
 /* A region with room: a spare one, or a new one. NULL: no memory. */
 static struct region *region_new(struct memory *m, struct regions *of) {
-    if (!of->spare && !region_map(m, of)) return NULL;
+    if (!of->spare && !region_begin(m, of)) return NULL;
     struct region *r = of->spare;
     of->spare = r->room_next;
     of->spares--;
@@ -240,33 +256,33 @@ static void region_empty(struct memory *m, struct regions *of, struct region *r)
     spare_add(of, r);
 }
 
-/* Gives the last spare region back to the system, unless it is the only one. */
-static void trim(struct memory *m, struct regions *of) {
+bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT; }
+
+void *memory_take_spare(struct memory *m) {
+    struct regions *of = m->small.spares > SPARES_KEPT ? &m->small : &m->segments;
     struct region *r = of->spare;
-    if (of->spares <= SPARES_KEPT) return;
+    assert(of->spares > SPARES_KEPT);
     of->spare = r->room_next;
     of->spares--;
     if (r->prev) r->prev->next = r->next;
     else of->all = r->next;
     if (r->next) r->next->prev = r->prev;
     m->regions--;
-    unmap_region(r);
+    unpoison(region_start(r), REGION_SIZE);
+    return region_start(r);
 }
 
-bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT; }
-
-void memory_trim(struct memory *m) { trim(m, m->small.spares > SPARES_KEPT ? &m->small : &m->segments); }
-
-/* Kinds that nobody uses have no regions, and need none. Without huge pages a region comes in small pages, as it is used. */
-static bool wants_region(const struct memory *m, const struct regions *of) {
-    return m->huge && of->all && !of->spare && of->left < region_parts(m, of) / PREPARE_AT;
+/* Kinds that nobody uses have no regions, and need none. */
+static bool runs_out(const struct memory *m, const struct regions *of) {
+    return of->all && !of->spare && of->left < region_parts(m, of) / PREPARE_AT;
 }
 
-bool memory_wants_region(const struct memory *m) { return wants_region(m, &m->small) || wants_region(m, &m->segments); }
+bool memory_wants_region(const struct memory *m) { return m->huge && !m->reserve && (runs_out(m, &m->small) || runs_out(m, &m->segments)); }
 
-void memory_prepare_region(struct memory *m) {
-    struct regions *of = wants_region(m, &m->small) ? &m->small : &m->segments;
-    if (wants_region(m, of)) region_map(m, of); /* writing its header makes the system give the huge page */
+void memory_give_region(struct memory *m, void *region) {
+    assert(!m->reserve);
+    m->reserve = region;
+    m->regions++;
 }
 
 /* ---- pages ---- */
@@ -446,6 +462,7 @@ void memory_drop(struct memory *m) {
     if (!m) return;
     regions_drop(&m->small);
     regions_drop(&m->segments);
+    if (m->reserve) munmap(m->reserve, REGION_SIZE);
     mi_free(m);
 }
 

@@ -35,14 +35,21 @@ size_t memory_usable(size_t size);
 void *memory_alloc_segment(struct memory *m, size_t size);
 void memory_free_segment(struct memory *m, void *segment, size_t size);
 
-/* Empty regions are kept until memory_trim gives them back to the system, one a call (up to 100 us), but for one of each kind. */
-bool memory_wants_trim(const struct memory *m);
-void memory_trim(struct memory *m);
+/* Regions are mapped and given back outside of the commands: giving one back takes up to 0.3 ms; the first touch of a huge page takes 0.1 ms, and 3 to
+ * 5 ms on a virtual machine that gets its memory only then. So whoever holds the shard asks these between commands, and another thread does the work. */
 
-/* The next region, before it is needed: the first touch of a huge page takes 0.1 ms, and on a virtual machine that gets its memory only then
- * 3 ms; better between commands than within one. */
+/* Any thread. A region (2 MiB), advised huge and touched. The caller owns it until memory_give_region. NULL: refused. */
+void *memory_map_region(void);
+/* Any thread. Gives a region of memory_map_region or memory_take_spare back to the system. */
+void memory_unmap_region(void *region);
+/* A region will be needed soon, and there is none in reserve. Never true without huge pages: then memory comes in small pages, as it is used. */
 bool memory_wants_region(const struct memory *m);
-void memory_prepare_region(struct memory *m);
+/* Takes a region over, for the next need. Legal if there is none in reserve (memory_wants_region was true, and none was given since). */
+void memory_give_region(struct memory *m, void *region);
+/* Empty regions are kept for the next need, one of each kind; there are more. */
+bool memory_wants_trim(const struct memory *m);
+/* One of those that are too many. It is the caller's now; its bytes may be overwritten. Legal if memory_wants_trim. */
+void *memory_take_spare(struct memory *m);
 
 /* Adds to or takes from the account for bytes that were allocated elsewhere (a blob received by another thread). */
 void memory_charge(struct memory *m, ptrdiff_t bytes);

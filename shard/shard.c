@@ -165,18 +165,17 @@ static void work_on_trash(struct shard *s, struct slice *slice, uint64_t until_n
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void)) {
     s->now_ms = now_ms;
     bool tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms;
-    if (!tables && !expiry && !s->trash && !memory_wants_trim(s->memory)) return false;
+    if (!tables && !expiry && !s->trash) return false;
     struct slice slice = {.cpu_ns = cpu_ns, .last_ns = cpu_ns()};
     uint64_t until_ns = slice.last_ns + budget_ns;
     if (tables) work_on_tables(s, &slice, until_ns - budget_ns / 2);
     if (expiry) expire_work(s, &slice, s->trash ? until_ns - budget_ns / 4 : until_ns);
     if (s->trash) work_on_trash(s, &slice, until_ns);
-    if (memory_wants_trim(s->memory) && cpu_ns() < until_ns) memory_trim(s->memory);
     return shard_next_due(s) <= now_ms;
 }
 
 int64_t shard_next_due(const struct shard *s) {
-    if (s->trash || memory_wants_trim(s->memory)) return 0;
+    if (s->trash) return 0;
     int64_t tables = tables_want_work(s) ? s->tables_at_ms : INT64_MAX, expiry = expire_next_due(s);
     return tables < expiry ? tables : expiry;
 }

@@ -1,0 +1,56 @@
+#include "server/regions.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "server/thread.h"
+#include "shard/memory.h"
+
+static int wake = -1;
+static _Atomic(void *) given_back;
+
+static void wake_main(void) {
+    if (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0) { /* it is full: then it was told */
+    }
+}
+
+void regions_start(int wake_fd) { wake = wake_fd; }
+
+static void map_asked(struct server *s) {
+    for (uint32_t i = 0; i < s->n_threads; i++) {
+        struct thread *t = s->threads[i];
+        if (atomic_load_explicit(&t->region, memory_order_relaxed) == REGION_ASKED)
+            atomic_store_explicit(&t->region, memory_map_region(), memory_order_release);
+    }
+}
+
+void regions_serve(struct server *s) {
+    map_asked(s);
+    void *region = atomic_exchange_explicit(&given_back, NULL, memory_order_acquire);
+    while (region) {
+        void *next = *(void **)region;
+        memory_unmap_region(region);
+        region = next;
+        map_asked(s); /* somebody may wait for these */
+    }
+}
+
+void regions_give_back(void *region) {
+    void *head = atomic_load_explicit(&given_back, memory_order_relaxed);
+    do *(void **)region = head;
+    while (!atomic_compare_exchange_weak_explicit(&given_back, &head, region, memory_order_release, memory_order_relaxed));
+    if (!head) wake_main();
+}
+
+static __attribute__((noinline)) void take_or_ask(struct thread *t) {
+    void *region = atomic_load_explicit(&t->region, memory_order_acquire);
+    if (region == REGION_ASKED) return;
+    atomic_store_explicit(&t->region, region ? NULL : REGION_ASKED, memory_order_relaxed);
+    if (region) memory_give_region(t->shard->memory, region);
+    else wake_main();
+}
+
+void regions_look(struct thread *t) {
+    if (__builtin_expect(memory_wants_region(t->shard->memory), 0)) take_or_ask(t);
+    while (__builtin_expect(memory_wants_trim(t->shard->memory), 0)) regions_give_back(memory_take_spare(t->shard->memory));
+}
