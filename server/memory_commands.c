@@ -6,6 +6,7 @@
 
 #include "server/info.h"
 #include "server/info_figures.h"
+#include "server/regions.h"
 #include "shard/keyspace.h"
 
 /* ---- USAGE ---- */
