@@ -18,7 +18,7 @@
 
 #include "io/proactor.h"
 
-enum { LISTENERS_MAX = 32, WATCHERS_MAX = 16, SEND_IOVECS_MAX = 64 };
+enum { LISTENERS_MAX = 64, WATCHERS_MAX = 16, SEND_IOVECS_MAX = 64 };
 #define ACCEPT_PAUSE_NS 100000000u /* after EMFILE and its like */
 
 enum stream_list_id { LIST_NONE, LIST_UNSETTLED, LIST_STARVED, LIST_DUE, LISTS };

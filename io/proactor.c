@@ -255,14 +255,14 @@ int proactor_listen(struct proactor *p, int fd, uint64_t tag) {
     return error;
 }
 
-void proactor_unlisten(struct proactor *p) {
+void proactor_unlisten(struct proactor *p, int fd) {
     for (uint32_t i = 0; i < p->listener_count; i++) {
         struct listener *l = &p->listeners[i];
-        if (l->state != LISTENER_ON) continue;
+        if (l->state != LISTENER_ON || l->fd != fd) continue;
         l->state = l->armed ? LISTENER_STOPPING : LISTENER_FREE;
         p->ops->unlisten(p, l);
+        return;
     }
-    p->accept_again_ns = 0;
 }
 
 bool backend_accept_failed(struct proactor *p, struct listener *l, int error, struct event *ev) {

@@ -91,11 +91,11 @@ void proactor_close(struct proactor *p);
 /* PROACTOR_URING or PROACTOR_EPOLL. */
 enum proactor_kind proactor_kind_of(const struct proactor *p);
 
-/* Accepts on a listening socket from now on; each connection is an EV_ACCEPT. The fd stays the caller's. At most 32 listeners.
+/* Accepts on a listening socket from now on; each connection is an EV_ACCEPT. The fd stays the caller's. At most 64 listeners.
  * EMFILE, ENFILE, ENOMEM and ENOBUFS pause accepting for 100 ms instead of spinning. Returns 0 or a negative errno. */
 int proactor_listen(struct proactor *p, int fd, uint64_t tag);
-/* Stops accepting on all listeners (shutdown). */
-void proactor_unlisten(struct proactor *p);
+/* Stops accepting on this listening socket. No EV_ACCEPT of it follows, and the caller may close it. */
+void proactor_unlisten(struct proactor *p, int fd);
 /* Says EV_FD with tag whenever fd is readable (signalfd, eventfd of another library), again and again until the caller has read it.
  * fd is the proactor's from here on: proactor_close() closes it. At most 16. Returns 0 or a negative errno. */
 int proactor_watch_fd(struct proactor *p, int fd, uint64_t tag);

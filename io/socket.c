@@ -55,23 +55,31 @@ static bool is_absence(int error) {
         error == -ESOCKTNOSUPPORT || error == -ENOPROTOOPT;
 }
 
-static int open_tcp(const union address *a, socklen_t size, int backlog) {
+static int open_tcp(const union address *a, socklen_t size, int backlog, bool shared) {
     int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (fd < 0) return -errno;
+    if (shared) socket_share_port(fd, true);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) return close_with(fd, -errno);
     if (a->any.sa_family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on)) return close_with(fd, -errno);
     if (bind(fd, &a->any, size) || listen(fd, backlog)) return close_with(fd, -errno);
     return fd;
 }
 
-int socket_listen_tcp(const char *address, uint16_t port, int backlog) {
+static int listen_tcp(const char *address, uint16_t port, int backlog, bool shared) {
     bool may_be_absent = *address == '-';
     union address a;
     socklen_t size;
     if (!parse_address(address + may_be_absent, port, &a, &size)) return -EINVAL;
-    int fd = open_tcp(&a, size, backlog);
+    int fd = open_tcp(&a, size, backlog, shared);
     return fd < 0 && may_be_absent && is_absence(fd) ? SOCKET_ABSENT : fd;
 }
+
+int socket_listen_tcp(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, false); }
+
+int socket_listen_tcp_shared(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, true); }
+
+/* Both sides must say so, and be of the same user. Without it, the next bind tells. */
+void socket_share_port(int fd, bool share) { setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){share}, sizeof(int)); }
 
 /* Somebody listens there, or it is not ours to remove: a negative errno. Nobody does: the file is gone, 0. */
 static int remove_stale(const union address *a, socklen_t size) {

@@ -22,6 +22,11 @@
  * Returns the descriptor, SOCKET_ABSENT, or a negative errno: -EINVAL: no such notation; -EADDRINUSE, -EADDRNOTAVAIL, -EACCES as bind(2). */
 int socket_listen_tcp(const char *address, uint16_t port, int backlog);
 
+/* The same where listening sockets of this process stand in the way on purpose (127.0.0.1 in that of *, say): it succeeds if
+ * socket_share_port() let each of them share its port. Afterwards the caller takes that back, from the new one too. */
+int socket_listen_tcp_shared(const char *address, uint16_t port, int backlog);
+void socket_share_port(int fd, bool share);
+
 /* Listens on a path. A socket file that is there already is replaced if nobody answers on it, else -EADDRINUSE (-EEXIST: it is no socket).
  * mode: its permission bits, e.g. 0700; 0: as the umask gives. The file stays when the socket is closed. Returns the descriptor, or a
  * negative errno: -ENAMETOOLONG, or as bind(2). */

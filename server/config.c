@@ -12,6 +12,7 @@
 #include "server/config_table.h"
 #include "server/config_words.h"
 #include "server/glob.h"
+#include "server/listeners.h"
 
 #define NAME_SIZE 128u
 #define SHOWN_MAX 64u /* bytes of a refused value that are told */
@@ -142,6 +143,7 @@ static bool apply_all(const struct directive **found, uint32_t n, struct config 
         if (!strcmp(before, after)) continue;
         if (found[i]->apply(was, next, why)) continue;
         reply_errorf(r, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", found[i]->name, why);
+        listeners_keep();
         struct config *back = malloc(sizeof *back);
         if (!back) return false;
         *back = *was;
@@ -162,6 +164,7 @@ void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r
     else if (read_all(found, pairs, n, next, r) && apply_all(found, n, next, r)) {
         free((void *)retired);
         retired = config_current();
+        listeners_change(next);
         config_install(next);
         reply_ok(r);
     } else free(next);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "server/config_table.h"
+#include "server/listeners.h"
 #include "server/log.h"
 
 #define FDS_BESIDE_CLIENTS 64
@@ -24,6 +25,23 @@ bool apply_dir(const struct config *from, struct config *to, char *why) {
     if (!chdir(to->dir) && getcwd(to->dir, sizeof to->dir)) return true;
     snprintf(why, DIRECTIVE_WHY_MAX, "%s", strerror(errno));
     return false;
+}
+
+/* What it opens takes the place of what is open when all of the CONFIG SET is well (listeners_change); so there is nothing to undo. */
+static bool open_listeners(const struct config *c, char *why, const char *text) {
+    if (listeners_open(c)) return true;
+    snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
+    return false;
+}
+
+bool apply_bind(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    return open_listeners(to, why, "Failed to bind to specified addresses.");
+}
+
+bool apply_port(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    return open_listeners(to, why, "Unable to listen on this port. Check server logs.");
 }
 
 /* Raises the limit on open files so that as many clients may come. Returns for how many there is room. */

@@ -10,15 +10,13 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
-#include "io/socket.h"
 #include "server/advice.h"
 #include "server/crash.h"
+#include "server/listeners.h"
 #include "server/log.h"
 #include "server/regions.h"
 #include "server/service.h"
@@ -27,8 +25,6 @@
 #include "server/watchdog.h"
 
 #define PIDFILE_OF_DAEMONS "/var/run/darter.pid"
-#define LISTEN_TRIES 11 /* half a second in all */
-#define LISTEN_PAUSE_NS 50000000
 
 /* Leak checkers want every block back; otherwise the end of the process is faster. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -70,64 +66,6 @@ static uint32_t usable_cpus(void) {
         if (most < n) n = most;
         end = strrchr(group, '/');
         if (!end) return n ? n : 1;
-    }
-}
-
-static bool is_unix(int fd) {
-    int domain = 0;
-    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) && domain == AF_UNIX;
-}
-
-/* A killed server's ring gives its listening socket up a moment after the process is gone: a taken port is tried again for a while. */
-static int listen_tcp(const char *address, const struct config *c) {
-    for (int tries = 1;; tries++) {
-        int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
-        if (fd != -EADDRINUSE || tries == LISTEN_TRIES) return fd;
-        nanosleep(&(struct timespec){.tv_nsec = LISTEN_PAUSE_NS}, NULL);
-    }
-}
-
-/* Sockets that were handed over take the place of bind, port and unixsocket. */
-static int listen_all(const struct config *c) {
-    for (uint32_t i = 0; i < server.n_listeners; i++) server.listener_is_unix[i] = is_unix(server.listeners[i]);
-    if (server.n_listeners) {
-        log_line(
-            LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", server.n_listeners, server.n_listeners == 1 ? "" : "s");
-        return 0;
-    }
-    server.own_listeners = true;
-    for (uint32_t i = 0; c->port && i < c->n_bind; i++) {
-        int fd = listen_tcp(c->bind[i], c);
-        if (fd == SOCKET_ABSENT) continue;
-        if (fd < 0) {
-            log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port,
-                fd == -EINVAL ? "not an address" : strerror(-fd));
-            return 1;
-        }
-        server.listeners[server.n_listeners++] = fd;
-    }
-    if (!server.n_listeners && (c->port || !c->unixsocket[0])) {
-        log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
-        return 1;
-    }
-    if (c->unixsocket[0]) {
-        int fd = socket_listen_unix(c->unixsocket, (mode_t)c->unixsocketperm, (int)c->tcp_backlog);
-        if (fd < 0) {
-            log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
-            return 1;
-        }
-        server.listener_is_unix[server.n_listeners] = true;
-        server.listeners[server.n_listeners++] = fd;
-        server.own_unixsocket = true;
-    }
-    return 0;
-}
-
-/* A ring that accepts on a socket holds it beyond close(): the shutdown frees the port now. The service manager's sockets stay open for it. */
-static void stop_listening(void) {
-    for (uint32_t i = 0; i < server.n_listeners; i++) {
-        if (server.own_listeners) shutdown(server.listeners[i], SHUT_RDWR);
-        close(server.listeners[i]);
     }
 }
 
@@ -223,7 +161,7 @@ int main(int argc, char **argv) {
     const struct config *c = config_current();
     if (open_log(c)) return 1;
     config_log_warnings();
-    server.n_listeners = service_sockets(server.listeners, sizeof server.listeners / sizeof *server.listeners);
+    listeners_take_handed();
     bool daemon = !service_supervise(c->supervised) && c->daemonize;
     int error = daemon ? service_daemonize() : 0;
     if (error) {
@@ -239,7 +177,7 @@ int main(int argc, char **argv) {
     measure_start();
     if (config_fit_clients()) return 1;
     c = config_current();
-    if (listen_all(c) || init(c)) return 1;
+    if (listeners_start(c) || init(c)) return 1;
     if (daemon || c->pidfile[0]) service_pidfile(c->pidfile[0] ? c->pidfile : PIDFILE_OF_DAEMONS);
     advice_system(c);
     watchdog_start(wake, service_watchdog_us());
@@ -258,10 +196,8 @@ int main(int argc, char **argv) {
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
-    stop_listening();
+    listeners_end();
     log_queue_stop();
-    c = config_current(); /* CONFIG SET has freed the one of the start */
-    if (server.own_unixsocket) unlink(c->unixsocket);
     service_pidfile_remove();
     if (FREE_AT_EXIT) {
         /* In turns, while every shard is there to take its blobs back and every message's sender is there. */

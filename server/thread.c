@@ -1,5 +1,6 @@
 #include "server/thread.h"
 
+#include <errno.h>
 #include <mimalloc.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "server/conn.h"
 #include "server/crash.h"
 #include "server/latency.h"
+#include "server/listeners.h"
 #include "server/log.h"
 #include "server/monitor.h"
 #include "server/regions.h"
@@ -126,6 +128,7 @@ void thread_take_config(struct thread *t) {
     if (!t->id) {
         watchdog_set(c->watchdog_period_ms);
         service_oom_score(c->oom_score_adj, atoi(c->oom_score_adj_values));
+        if (t->proactor) listeners_follow(t->proactor);
     }
     int64_t slow_us = c->slowlog_slower_us, event_us = c->latency_monitor_threshold_ms;
     event_us = event_us ? event_us * 1000 : -1;
@@ -205,8 +208,9 @@ static void take_events(struct thread *t) {
         case EV_CLOSED: conn_ended(t, c, e.result); break;
         case EV_REMOVED: conn_removed(t, c); break;
         case EV_ACCEPT:
-            if (e.result >= 0) deal(t, e.result, e.tag == CONFIG_BIND_MAX);
-            else log_line(LOG_WARNING_LEVEL, "Accepting client connection: %s", strerror(-e.result));
+            if (e.result >= 0) deal(t, e.result, e.tag);
+            else if (e.result != -EINVAL) /* shut: listeners_follow() is about to give it up */
+                log_line(LOG_WARNING_LEVEL, "Accepting client connection: %s", strerror(-e.result));
             break;
         case EV_WAKE:
         case EV_FD:
@@ -357,9 +361,7 @@ static void *thread_main(void *arg) {
     }
     if (!t->id) {
         if (why) advice_no_uring(why);
-        for (uint32_t i = 0; i < t->server->n_listeners; i++) {
-            proactor_listen(t->proactor, t->server->listeners[i], t->server->listener_is_unix[i] ? CONFIG_BIND_MAX : i);
-        }
+        listeners_follow(t->proactor);
     }
     t->now_ns = now_monotonic_ns();
     t->now_ms = now_realtime_ms();

@@ -189,11 +189,6 @@ struct server {
     _Atomic uint64_t clients;
     _Atomic uint64_t clients_memory; /* bytes, while maxmemory-clients is set */
     _Atomic bool stopping;
-    int listeners[CONFIG_BIND_MAX + 1];
-    bool listener_is_unix[CONFIG_BIND_MAX + 1];
-    uint32_t n_listeners;
-    bool own_listeners;  /* opened by us, not handed over by a service manager */
-    bool own_unixsocket; /* made by us, so removed at the end */
     int64_t started_ms;
     uint64_t started_ns;
     char run_id[41];

@@ -179,6 +179,8 @@ def test_the_documents_are_made_from_the_tables(option, name):
 UNITS = {'': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30}
 # Values that no range or list describes: (given, shown), and refused ones.
 SPECIAL = {
+    'port': ([('0', '0')], ['-1', '65536', 'abc', '']),      # what it does: test_listening.py
+    'bind': ([('127.0.0.1', '127.0.0.1'), ('127.0.0.1  -::1', '127.0.0.1 -::1'), ('', '')], [' '.join(['127.0.0.1'] * 17), 'x' * 64]),
     'reported-redis-version': ([('7.2.4', '7.2.4')], ['7', '7.2', 'seven', '7.2.4-rc1', '7..2.4']),
     'client-output-buffer-limit': ([('normal 1kb 2k 3', 'normal 1024 2000 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60'),
                                     ('normal 0 0 0 replica 1 2 3', 'normal 0 0 0 slave 1 2 3 pubsub 33554432 8388608 60')],
@@ -199,7 +201,7 @@ SPECIAL = {
     'dir': ([('/', '/')], ['/nonexistent']),
 }
 # What the error says beside the name and the value.
-EXPECTED = re.compile(rb'between|memory|percent|integer|yes|one of|Wrong number|wrong number|Invalid|less or equal|version|format|Hostnames|parameters|class|path|No such|Error in|together')
+EXPECTED = re.compile(rb'addresses|too long|between|memory|percent|integer|yes|one of|Wrong number|wrong number|Invalid|less or equal|version|format|Hostnames|parameters|class|path|No such|Error in|together')
 
 
 def values_of(name, values):
@@ -246,7 +248,8 @@ def test_every_directive_that_can_be_set_is_read_back(start):
         kept = get(c, name)
         for given in bad:
             reply = c.command('CONFIG', 'SET', name, given)
-            told = reply.replace(b'\\"', b'"').endswith(b' (got "%s")' % given.encode()) or (name == 'dir' and given == '/nonexistent')
+            shown = given.encode() if len(given) <= 64 else given[:64].encode()
+            told = reply.replace(b'\\"', b'"').endswith(b' (got "%s"%s)' % (shown, b'' if len(given) <= 64 else b'...')) or (name == 'dir' and given == '/nonexistent')
             if not isinstance(reply, Error) or b"argument '%s'" % name.encode() not in reply or not told or not EXPECTED.search(reply):
                 wrong.append('%s %r: %r' % (name, given, reply))
             if get(c, name) != kept:

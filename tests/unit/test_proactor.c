@@ -469,7 +469,7 @@ static void accepts(struct world *w) {
     assert_int_equal(w->accept_tag, 77);
     assert_true(fcntl(w->accepted[0], F_GETFD) & FD_CLOEXEC);
     assert_sleeps(w);
-    proactor_unlisten(w->p);
+    proactor_unlisten(w->p, listener);
     close(listener);
     drain(w);
     int late = socket(AF_INET, SOCK_STREAM, 0);
@@ -488,6 +488,36 @@ static void accepts(struct world *w) {
     close(fds[0]);
     proactor_close(w->p);
     close(listener);
+}
+
+/* One of two gives up; the other goes on, and so does what took its place. */
+static void gives_up_one_listener(struct world *w) {
+    struct sockaddr_in a, b;
+    int one = listen_anywhere(&a), other = listen_anywhere(&b), fd;
+    open_world(w, 4096, 8);
+    assert_int_equal(proactor_listen(w->p, one, 1), 0);
+    assert_int_equal(proactor_listen(w->p, other, 2), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        fd = connect_to(&b);
+        UNTIL(w, w->accepts == 2 * i + 1);
+        assert_int_equal(w->accept_tag, 2);
+        close(fd);
+        proactor_unlisten(w->p, one);
+        shutdown(one, SHUT_RDWR);
+        close(one);
+        one = listen_anywhere(&a);
+        assert_int_equal(proactor_listen(w->p, one, 3 + i), 0);
+        fd = connect_to(&a);
+        UNTIL(w, w->accepts == 2 * i + 2);
+        assert_int_equal(w->accept_tag, 3 + i);
+        close(fd);
+        close_accepted(w, 2 * i);
+    }
+    assert_int_equal(w->accept_errors, 0);
+    assert_sleeps(w);
+    proactor_close(w->p);
+    close(one);
+    close(other);
 }
 
 /* ---- connecting ---- */
@@ -809,6 +839,7 @@ static const struct case_of cases[] = {
     {"says that a connection is refused", says_that_a_connection_is_refused, true},
     {"removes a stream that connects", removes_a_stream_that_connects, true},
     {"accepts", accepts, false},
+    {"gives_up_one_listener", gives_up_one_listener, false},
     {"survives too many files", survives_too_many_files, false},
     {"keeps deadlines", keeps_deadlines, false},
     {"watches a descriptor", watches_a_descriptor, false},

@@ -133,6 +133,11 @@ static void refuses_what_cannot_be(void **state) {
     int fd = socket_listen_tcp("127.0.0.1", 0, 1);
     assert_int_equal(socket_listen_tcp("127.0.0.1", port_of(fd), 1), -EADDRINUSE);
     assert_int_equal(socket_listen_tcp("-127.0.0.1", port_of(fd), 1), -EADDRINUSE);
+    assert_int_equal(socket_listen_tcp_shared("*", port_of(fd), 1), -EADDRINUSE); /* it has to agree */
+    socket_share_port(fd, true);
+    int wider = socket_listen_tcp_shared("*", port_of(fd), 1);
+    assert_true(wider >= 0);
+    close(wider);
     close(fd);
 }
 

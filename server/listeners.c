@@ -1,0 +1,200 @@
+/* Map: the list; opening; the change; the start and the end. */
+#include "server/listeners.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/proactor.h"
+#include "io/socket.h"
+#include "server/config.h"
+#include "server/log.h"
+#include "server/service.h"
+
+#define START_TRIES 11 /* half a second in all */
+#define START_PAUSE_NS 50000000
+
+/* Of each address at most one goes and one comes at a time. */
+#define LISTENERS_MAX (2 * CONFIG_BIND_MAX + 1)
+
+enum state { OPEN, ACCEPTING, SHUT };
+
+struct listening {
+    int fd;
+    enum state state;
+    bool is_unix;
+    uint16_t port;
+    char address[64]; /* as in bind, without its '-' */
+};
+
+static struct listening all[LISTENERS_MAX];
+static uint32_t n_all;
+static bool handed;              /* by a service manager: they stay as they are */
+static char unix_path[PATH_MAX]; /* of a socket that we made: absolute, as the working directory may change */
+
+/* ---- the list ---- */
+
+static const char *plain(const char *address) { return address + (*address == '-'); }
+
+static bool is_for(const struct listening *l, const char *address, const struct config *c) {
+    return l->state != SHUT && !l->is_unix && l->port == c->port && !strcmp(l->address, plain(address));
+}
+
+static bool is_open(const char *address, const struct config *c) {
+    for (uint32_t i = 0; i < n_all; i++)
+        if (is_for(&all[i], address, c)) return true;
+    return false;
+}
+
+static bool is_wanted(const struct listening *l, const struct config *c) {
+    for (uint32_t i = 0; c->port && i < c->n_bind; i++)
+        if (is_for(l, c->bind[i], c)) return true;
+    return l->is_unix;
+}
+
+static void add(int fd, bool is_unix, const char *address, int64_t port) {
+    struct listening *l = &all[n_all++];
+    *l = (struct listening){.fd = fd, .is_unix = is_unix, .port = (uint16_t)port};
+    strncpy(l->address, plain(address), sizeof l->address - 1);
+}
+
+static void forget(uint32_t i) {
+    close(all[i].fd);
+    all[i] = all[--n_all];
+}
+
+/* ---- opening ---- */
+
+static void share_port(int64_t port, bool share) {
+    for (uint32_t i = 0; i < n_all; i++)
+        if (!all[i].is_unix && all[i].port == port) socket_share_port(all[i].fd, share);
+}
+
+/* Sockets of ours that go a moment later may stand in the way. */
+static int open_beside(const char *address, const struct config *c) {
+    int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
+    if (fd != -EADDRINUSE) return fd;
+    share_port(c->port, true);
+    fd = socket_listen_tcp_shared(address, (uint16_t)c->port, (int)c->tcp_backlog);
+    share_port(c->port, false);
+    if (fd >= 0) socket_share_port(fd, false);
+    return fd;
+}
+
+/* A killed server's ring gives its listening socket up a moment after the process is gone: a taken port is tried again for a while. */
+static int open_patiently(const char *address, const struct config *c) {
+    for (int tries = 1;; tries++) {
+        int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
+        if (fd != -EADDRINUSE || tries == START_TRIES) return fd;
+        nanosleep(&(struct timespec){.tv_nsec = START_PAUSE_NS}, NULL);
+    }
+}
+
+static bool open_all(const struct config *c, int (*open_one)(const char *, const struct config *)) {
+    for (uint32_t i = 0; c->port && i < c->n_bind; i++) {
+        if (is_open(c->bind[i], c)) continue;
+        int fd = open_one(c->bind[i], c);
+        if (fd == SOCKET_ABSENT) continue;
+        if (fd < 0) {
+            log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port,
+                fd == -EINVAL ? "not an address" : strerror(-fd));
+            return false;
+        }
+        add(fd, false, c->bind[i], c->port);
+    }
+    return true;
+}
+
+/* ---- the change ---- */
+
+bool listeners_open(const struct config *c) {
+    if (handed) {
+        log_line(LOG_WARNING_LEVEL, "The sockets are those of the service manager: port and bind can't be changed");
+        return false;
+    }
+    if (open_all(c, open_beside)) return true;
+    listeners_keep();
+    return false;
+}
+
+void listeners_keep(void) {
+    for (uint32_t i = 0; i < n_all;)
+        if (all[i].state == OPEN) forget(i);
+        else i++;
+}
+
+/* A ring that accepts on a socket holds it beyond close(): the shutdown frees the port now. */
+void listeners_change(const struct config *c) {
+    for (uint32_t i = 0; i < n_all && !handed;) {
+        if (is_wanted(&all[i], c)) i++;
+        else if (all[i].state == OPEN) forget(i);
+        else {
+            shutdown(all[i].fd, SHUT_RDWR);
+            all[i++].state = SHUT;
+        }
+    }
+}
+
+void listeners_follow(struct proactor *p) {
+    for (uint32_t i = 0; i < n_all;) {
+        struct listening *l = &all[i];
+        if (l->state == SHUT) {
+            proactor_unlisten(p, l->fd);
+            forget(i);
+            continue;
+        }
+        if (l->state == OPEN) {
+            int error = proactor_listen(p, l->fd, l->is_unix);
+            if (error) log_line(LOG_WARNING_LEVEL, "Can't accept on %s port %u: %s", l->address, l->port, strerror(-error));
+            l->state = ACCEPTING;
+        }
+        i++;
+    }
+}
+
+/* ---- the start and the end ---- */
+
+static bool is_unix_socket(int fd) {
+    int domain = 0;
+    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) && domain == AF_UNIX;
+}
+
+void listeners_take_handed(void) {
+    int fds[CONFIG_BIND_MAX + 1];
+    uint32_t n = service_sockets(fds, sizeof fds / sizeof *fds);
+    for (uint32_t i = 0; i < n; i++) add(fds[i], is_unix_socket(fds[i]), "", 0);
+    handed = n > 0;
+}
+
+int listeners_start(const struct config *c) {
+    if (handed) {
+        log_line(LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", n_all, n_all == 1 ? "" : "s");
+        return 0;
+    }
+    if (!open_all(c, open_patiently)) return 1;
+    if (!n_all && (c->port || !c->unixsocket[0])) {
+        log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
+        return 1;
+    }
+    if (!c->unixsocket[0]) return 0;
+    int fd = socket_listen_unix(c->unixsocket, (mode_t)c->unixsocketperm, (int)c->tcp_backlog);
+    if (fd < 0) {
+        log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
+        return 1;
+    }
+    add(fd, true, "", 0);
+    if (!realpath(c->unixsocket, unix_path)) *unix_path = 0;
+    return 0;
+}
+
+void listeners_end(void) {
+    for (uint32_t i = 0; i < n_all; i++) {
+        if (!handed) shutdown(all[i].fd, SHUT_RDWR);
+        close(all[i].fd);
+    }
+    if (*unix_path) unlink(unix_path);
+}

@@ -1,0 +1,34 @@
+/* The listening sockets: opened at start, and others in their place when CONFIG SET changes port or bind.
+ *
+ * The change has two steps, so that it can be part of a CONFIG SET that fails: new sockets are opened beside the old ones, which goes wrong or not, and
+ * then either the old ones or the new ones go. Both steps are the coordinator's, which holds every shard; thread 0 follows when it takes
+ * the new configuration, before anybody else can become the coordinator. So no two threads touch the list at a time.
+ *
+ *   states of a socket:  OPEN --listeners_follow--> ACCEPTING --listeners_change--> SHUT --listeners_follow--> closed
+ *                        OPEN --listeners_keep, listeners_change--> closed
+ */
+#ifndef SERVER_LISTENERS_H
+#define SERVER_LISTENERS_H
+
+#include <stdbool.h>
+
+struct config;
+struct proactor;
+
+/* Main thread, at start: takes the sockets of a service manager in place of bind, port and unixsocket, or opens those. Returns 0, or 1: why is
+ * logged. */
+void listeners_take_handed(void);
+int listeners_start(const struct config *c);
+/* Main thread, after all others have ended: closes all, and removes the Unix socket. */
+void listeners_end(void);
+
+/* The coordinator: opens what c asks for and is not open yet. False: something could not be opened (it is logged), and none of it is. */
+bool listeners_open(const struct config *c);
+/* The coordinator: the old ones stay; what listeners_open() opened goes. */
+void listeners_keep(void);
+/* The coordinator, before it installs c: what c does not ask for takes no more connections, and its port is free. */
+void listeners_change(const struct config *c);
+/* Thread 0: accepts on new sockets, and gives up those that were shut. An EV_ACCEPT has the tag 1 for a Unix socket, else 0. */
+void listeners_follow(struct proactor *p);
+
+#endif

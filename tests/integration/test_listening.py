@@ -1,0 +1,150 @@
+"""port and bind while the server runs: new sockets first, and the old ones stay if those cannot be opened."""
+
+import os
+import signal
+import socket
+import sys
+
+import pytest
+
+import test_service
+from resp import Client
+from server import SLOW, free_port
+
+HUGE = '4294967295'     # clients: more than any limit on open files
+
+
+def get(c, name):
+    return c.command('CONFIG', 'GET', name)[1].decode()
+
+
+def answers(address):
+    """Whether somebody answers there; False: nobody listens."""
+    try:
+        with Client(address, timeout=20 * SLOW) as c:
+            return c.command('PING') == b'PONG'
+    except ConnectionRefusedError:
+        return False
+
+
+def listens_at(port, *addresses):
+    return [a for a in ('127.0.0.1', '127.0.0.2', '::1') if answers((a, port))] == list(addresses)
+
+
+def test_a_new_port_takes_the_place_of_the_old_one(start):
+    server = start()
+    old, clients = server.port, [server.client() for _ in range(4)]
+    for turn in range(3):
+        new = free_port()
+        assert clients[turn].command('CONFIG', 'SET', 'port', new) == b'OK'
+        for _ in range(4):
+            assert answers(new)
+        assert not answers(old)
+        # It is free for others at once.
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(('127.0.0.1', old))
+            s.listen()
+        assert [c.command('PING') for c in clients] == [b'PONG'] * 4
+        server.port = old = new
+        assert get(clients[0], 'port') == server.info('server')['tcp_port'] == str(new)
+    assert 'Accepting client connection' not in server.log()
+
+
+def test_a_port_that_is_taken_changes_nothing(start):
+    server = start()
+    c, old, taken = server.client(), server.port, free_port()
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', taken))
+        s.listen()
+        assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
+    assert get(c, 'port') == str(old) and get(c, 'timeout') == '0'
+    assert answers(old) and server.client().command('PING') == b'PONG'
+    assert 'port %d: Address already in use' % taken in server.log()
+    assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b'OK' and answers(taken) and not answers(old)
+
+
+def test_a_later_fault_of_the_same_command_keeps_the_old_sockets(start):
+    server = start()
+    c, old, new = server.client(), server.port, free_port()
+    reply = c.command('CONFIG', 'SET', 'port', new, 'bind', '127.0.0.2', 'maxclients', HUGE)
+    assert b"argument 'maxclients'" in reply
+    assert answers(old) and not answers(new) and not answers(('127.0.0.2', new))
+    assert (get(c, 'port'), get(c, 'bind')) == (str(old), '* -::*')
+
+
+def test_port_and_bind_in_one_command(start):
+    server = start(options=[('bind', '127.0.0.1')])
+    c, old, new = server.client(), server.port, free_port()
+    assert c.command('CONFIG', 'SET', 'bind', '127.0.0.2 -192.0.2.1', 'port', new) == b'OK'
+    assert listens_at(new, '127.0.0.2') and listens_at(old)
+    # Redis names the first that failed.
+    reply = c.command('CONFIG', 'SET', 'bind', '192.0.2.1', 'port', old)
+    assert reply == b"ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses."
+    assert listens_at(new, '127.0.0.2') and listens_at(old)
+
+
+def test_addresses_that_overlap(start):
+    server = start(options=[('bind', '127.0.0.1')])
+    c, port = server.client(), server.port
+    for bind, addresses in (('* ::1', ['127.0.0.1', '127.0.0.2', '::1']), ('127.0.0.1', ['127.0.0.1']), ('0.0.0.0', ['127.0.0.1', '127.0.0.2']), ('*', ['127.0.0.1', '127.0.0.2']),
+                            ('127.0.0.2 127.0.0.1', ['127.0.0.1', '127.0.0.2']), ('-127.0.0.1', ['127.0.0.1']), ('127.0.0.2 ::*', ['127.0.0.2', '::1']), ('127.0.0.1', ['127.0.0.1'])):
+        assert c.command('CONFIG', 'SET', 'bind', bind) == b'OK', bind
+        assert get(c, 'bind') == bind and listens_at(port, *addresses), bind
+    # What is open is not shared with anybody.
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError):
+            s.bind(('127.0.0.1', port))
+            s.listen()
+
+
+def test_no_port_and_no_address(start, tmp_path):
+    path = str(tmp_path / 'socket')
+    server = start(options=[('unixsocket', path)])
+    c, old = server.client(), server.port
+    for off, on in (('port', str(old)), ('bind', '127.0.0.1')):
+        assert c.command('CONFIG', 'SET', off, '0' if off == 'port' else '') == b'OK'
+        assert not answers(old) and answers(path) and c.command('PING') == b'PONG'
+        assert c.command('CONFIG', 'SET', off, on) == b'OK'
+        assert answers(old) and answers(path)
+    server.stop()
+    assert not os.path.exists(path)
+
+
+def test_the_unix_socket_is_removed_though_dir_has_changed(start):
+    server = start(options=[('unixsocket', 'socket'), ('enable-protected-configs', 'yes')])
+    path = os.path.join(server.directory, 'socket')
+    c = server.client()
+    assert answers(path) and c.command('CONFIG', 'SET', 'dir', '/') == b'OK'
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0 and not os.path.exists(path)
+
+
+def test_many_changes_while_clients_come(start):
+    server = start(options=[('unixsocket', 'socket')])
+    path = os.path.join(server.directory, 'socket')
+    with Client(path, timeout=20 * SLOW) as c:
+        ports = [server.port, free_port()]
+        for i in range(60):
+            assert c.command('CONFIG', 'SET', 'port', ports[i % 2], 'bind', ' '.join('127.0.0.%d' % (i % 3 * 20 + n) for n in range(1, 17))) == b'OK'
+            assert answers(('127.0.0.%d' % (i % 3 * 20 + 16), ports[i % 2])) and answers(path)
+
+
+@pytest.mark.each_back_end
+def test_sockets_of_a_service_manager_stay(start, tmp_path):
+    port, path = free_port(), str(tmp_path / 'socket')
+    server = start(port=port, prefix=[sys.executable, '-c', test_service.LAUNCHER, str(port), path, '2'], wait=False)
+    server.wait_ready()
+    c = server.client()
+    assert c.command('CONFIG', 'SET', 'port', free_port()) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
+    assert 'those of the service manager' in server.log()
+    assert answers(port) and answers(path)
+
+
+def test_errors_are_those_of_redis(server, reference):
+    a, b = reference.client(), server.client()
+    for words in (('port', 'x'), ('port', '65536'), ('port', '-1'), ('bind', '192.0.2.1'), ('port', '1', 'bind', '192.0.2.1'), ('bind', '192.0.2.1', 'port', '1'), ('port', '1', 'port', '2'),
+                  ('bind', ' '.join(['127.0.0.1'] * 17))):
+        expected, got = a.command('CONFIG', 'SET', *words), b.command('CONFIG', 'SET', *words)
+        assert got.partition(b' (got ')[0] == expected, words
