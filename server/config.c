@@ -13,6 +13,7 @@
 #include "server/config_words.h"
 #include "server/glob.h"
 #include "server/listeners.h"
+#include "server/title.h"
 
 #define NAME_SIZE 128u
 #define SHOWN_MAX 64u /* bytes of a refused value that are told */
@@ -166,6 +167,7 @@ void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r
         retired = config_current();
         listeners_change(next);
         config_install(next);
+        title_show(next);
         reply_ok(r);
     } else free(next);
     free(found);

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "server/config_table.h"
+#include "server/title.h"
 #include "shard/entry.h"
 
 static bool wrong(char *why, const char *text) {
@@ -55,14 +56,7 @@ bool check_hostname(struct config *c, char *why) {
 }
 
 bool check_title(struct config *c, char *why) {
-    static const char *const known[] = {"title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"};
-    for (const char *p = c->proc_title_template; (p = strchr(p, '{')); p++) {
-        const char *end = strchr(p, '}');
-        size_t i = 0, n = sizeof known / sizeof *known;
-        while (end && i < n && (strlen(known[i]) != (size_t)(end - p - 1) || memcmp(known[i], p + 1, strlen(known[i])))) i++;
-        if (!end || i == n) return wrong(why, "template format is invalid or contains unknown variables");
-    }
-    return true;
+    return title_is_good(c) || wrong(why, "template format is invalid or contains unknown variables");
 }
 
 /* Each character once, in Redis' order; A stands for all of its classes. */

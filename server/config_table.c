@@ -90,6 +90,8 @@ const struct directive directives[] = {
     BOOL("daemonize", daemonize, "no", FIXED, "Run in the background; the start waits until connections are accepted"),
     TEXT("pidfile", pidfile, "", FIXED, "File for the process id, removed at the end; in the background, if empty, /var/run/darter.pid"),
     CHOICE("supervised", supervised, names_supervised, "no", FIXED, "Tell a supervisor of the start and the end"),
+    BOOL("set-proc-title", set_proc_title, "yes", FIXED, "Show a title in the place of the arguments, in ps and /proc/PID/cmdline"),
+    TEXT("proc-title-template", proc_title_template, "{title} {listen-addr} {server-mode}", MUTABLE, "What that title is", .check = check_title, .expects = "text with {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file}"),
     CHOICE("oom-score-adj", oom_score_adj, names_oom, "no", MUTABLE, "Set the kernel's OOM score by oom-score-adj-values: relative (or yes) to what it is, or absolute"),
     WORDS("oom-score-adj-values", oom_score_adj_values, "0 200 800", MUTABLE, "OOM score of a master, a replica and a background child; there are only masters yet", .check = check_oom_values, .expects = "three numbers from -2000 to 2000"),
 
@@ -131,8 +133,6 @@ const struct directive directives[] = {
     BOOL("use-exit-on-panic", use_exit_on_panic, "no", NEEDLESS | HIDDEN, "For Redis' own tests"),
 
     GROUP("Accepted, no effect yet: process and clients"),
-    BOOL("set-proc-title", set_proc_title, "yes", YET_FIXED, "Change the title of the process"),
-    TEXT("proc-title-template", proc_title_template, "{title} {listen-addr} {server-mode}", YET, "What that title is", .check = check_title, .expects = "text with {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file}"),
     TEXT("ignore-warnings", ignore_warnings, "", YET, "Names of checks at start that only warn"),
     WORDS("shutdown-on-sigint", shutdown_on_sigint, "default", YET, "How SIGINT ends the server", .check = check_sigint, .expects = "default, or of save, nosave, now, force"),
     WORDS("shutdown-on-sigterm", shutdown_on_sigterm, "default", YET, "How SIGTERM ends the server", .check = check_sigterm, .expects = "default, or of save, nosave, now, force"),

@@ -21,6 +21,7 @@
 #include "server/regions.h"
 #include "server/service.h"
 #include "server/thread.h"
+#include "server/title.h"
 #include "server/version.h"
 #include "server/watchdog.h"
 
@@ -158,6 +159,7 @@ int main(int argc, char **argv) {
     commands_init();
     if (config_load(argc, argv, &exit_now)) return 1;
     if (exit_now) return 0;
+    title_take_memory(argc, argv);
     const struct config *c = config_current();
     if (open_log(c)) return 1;
     config_log_warnings();
@@ -179,6 +181,7 @@ int main(int argc, char **argv) {
     c = config_current();
     if (listeners_start(c) || init(c)) return 1;
     if (daemon || c->pidfile[0]) service_pidfile(c->pidfile[0] ? c->pidfile : PIDFILE_OF_DAEMONS);
+    title_show(c);
     advice_system(c);
     watchdog_start(wake, service_watchdog_us());
     log_queue_start(wake);

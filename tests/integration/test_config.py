@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from resp import NIL_ARRAY, Error, Map
+from resp import NIL, NIL_ARRAY, Error, Map
 from server import ROOT, Server, darter_binary
 
 
@@ -127,7 +127,7 @@ WRONG = [('CONFIG',), ('CONFIG', 'SET'), ('CONFIG', 'SET', 'timeout'), ('CONFIG'
          ('CONFIG', 'SET', 'timeout', '+1'), ('CONFIG', 'SET', 'slave-priority', 'x'), ('CONFIG', 'SET', 'Slave-Priority', 'x'), ('CONFIG', 'SET', 'maxmemory-clients', '101%'),
          ('CONFIG', 'SET', 'maxmemory-clients', 'x'), ('CONFIG', 'SET', 'save', '1'), ('CONFIG', 'SET', 'notify-keyspace-events', 'W'), ('CONFIG', 'SET', 'dir', 'x'),
          ('CONFIG', 'SET', 'latency-tracking-info-percentiles', 'x'), ('CONFIG', 'SET', 'latency-tracking-info-percentiles', '101'), ('CONFIG', 'SET', 'oom-score-adj-values', '1 2'),
-         ('CONFIG', 'SET', 'oom-score-adj-values', '1 2 x'), ('CONFIG', 'SET', 'proc-title-template', '{x}'), ('CONFIG', 'SET', 'cluster-announce-hostname', 'a_b'),
+         ('CONFIG', 'SET', 'oom-score-adj-values', '1 2 x'), ('CONFIG', 'SET', 'proc-title-template', '{x}'), ('CONFIG', 'SET', 'proc-title-template', ' {title} '), ('CONFIG', 'SET', 'cluster-announce-hostname', 'a_b'),
          ('CONFIG', 'SET', 'replicaof', 'a 1'), ('CONFIG', 'SET', 'propagation-error-behavior', 'x'), ('CONFIG', 'SET', 'acl-pubsub-default', 'x'), ('CONFIG', 'SET', 'oom-score-adj', 'x'),
          ('CONFIG', 'SET', 'sanitize-dump-payload', 'x'), ('CONFIG', 'SET', 'repl-diskless-load', 'x'), ('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'x'),
          ('CONFIG', 'SET', 'tls-auth-clients', 'x'), ('CONFIG', 'SET', 'shutdown-on-sigint', 'x'), ('CONFIG', 'SET', 'maxmemory-policy', 'x'), ('CONFIG', 'REWRITE')]
@@ -191,7 +191,7 @@ SPECIAL = {
     'oom-score-adj-values': ([('1 2 3', '1 2 3')], ['1 2', '1 2 a', '1 2 3001', '1 2 3 4']),
     'shutdown-on-sigint': ([('now save', 'save now'), ('default', 'default')], ['perhaps', 'save nosave', '']),
     'shutdown-on-sigterm': ([('NOSAVE', 'nosave')], ['perhaps', 'now perhaps']),
-    'proc-title-template': ([('{title} x {port}', '{title} x {port}')], ['{foo}', '{title']),
+    'proc-title-template': ([('{title} x {port}', '{title} x {port}')], ['{foo}', '{title', '{title}', '', ' ']),
     'cluster-announce-hostname': ([('a-b.example', 'a-b.example')], ['a_b', 'a b']),
     'hz': ([('0', '1'), ('1000', '500'), ('77', '77')], ['-1', 'abc', '2147483648']),
     'repl-backlog-size': ([('1', '16384'), ('2mb', '2097152')], ['0', 'abc', '-1', '1tb']),
@@ -630,7 +630,7 @@ def test_rename_command(start):
     assert isinstance(c.command('CONFIG', 'GET', 'timeout'), Error)
     assert c.command(long.upper(), 'GET', 'timeout') == [b'timeout', b'0']
     assert c.command('GET', 'a', '1') == b'OK' and c.command('fetch', 'a') == b'1' and c.command('fetch') == b"ERR wrong number of arguments for 'get' command"
-    assert c.command('COMMAND', 'INFO', 'flushall', 'fetch')[0] in (None, NIL_ARRAY)
+    assert c.command('COMMAND', 'INFO', 'flushall', 'fetch')[0] in (None, NIL, NIL_ARRAY)
     names = [row[0] for row in c.command('COMMAND')]
     assert b'flushall' not in names and len(names) == c.command('COMMAND', 'COUNT')
 

@@ -93,6 +93,50 @@ def test_background(tmp_path):
     assert not pidfile.exists() and 'bye bye' in read(logfile)
 
 
+# The title
+
+def title_of(server):
+    return read('/proc/%d/cmdline' % server.process.pid).rstrip('\0').replace(server.command_line[0], 'PROGRAM')
+
+
+TITLES = [[], [('bind', '127.0.0.1', '-::1')], [('port', '0'), ('unixsocket', 'socket')], [('set-proc-title', 'no')], [('proc-title-template', '{title}.')],
+          [('proc-title-template', ' x {port} {tls-port} {unixsocket}|{server-mode}|{config-file} {listen-addr}{listen-addr} y  ')], [('proc-title-template', '{title} ' * 5 + '{port}')]]
+
+
+@pytest.mark.parametrize('options', TITLES)
+def test_the_title_is_that_of_redis(options):
+    """Of both servers, started with the same options."""
+    titles = []
+    for kind in ('redis', 'darter'):
+        with Server(kind=kind, io='epoll', threads=1, options=options, wait=False) as server:
+            if dict((o[0], o[1]) for o in options).get('port') == '0':
+                server.port = 0
+                wait_for(lambda: os.path.exists(os.path.join(server.directory, 'socket')))
+                server.options[1] = ('unixsocket', os.path.join(server.directory, 'socket'))
+            server.wait_ready()
+            assert read('/proc/%d/comm' % server.process.pid) == os.path.basename(server.command_line[0]) + '\n'
+            title = title_of(server)
+            if options == [('set-proc-title', 'no')]:
+                assert title.split('\0') == ['PROGRAM', *server.command_line[1:]]
+                continue
+            titles.append(title.replace(str(server.port), 'PORT'))
+    assert not titles or titles[0] == titles[1]
+
+
+@pytest.mark.each_back_end
+def test_the_title_follows_the_configuration(start):
+    server = start(env={'LAST': 'of the environment' * 100})
+    c = server.client()
+    assert title_of(server) == 'PROGRAM *:%d' % server.port
+    new = free_port()
+    assert c.command('CONFIG', 'SET', 'port', new, 'bind', '127.0.0.1') == b'OK' and title_of(server) == 'PROGRAM 127.0.0.1:%d' % new
+    assert c.command('CONFIG', 'SET', 'proc-title-template', '{title} ' + 'long ' * 20 + '{port}') == b'OK'
+    assert title_of(server) == 'PROGRAM ' + 'long ' * 20 + '%d' % new
+    refused = c.command('CONFIG', 'SET', 'proc-title-template', 'x', 'maxclients', '4294967295')
+    assert b"argument 'maxclients'" in refused and title_of(server).startswith('PROGRAM long')
+    assert c.command('CONFIG', 'SET', 'proc-title-template', 'short') == b'OK' and title_of(server) == 'short'
+
+
 # systemd
 
 def listener(path):
