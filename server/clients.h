@@ -9,6 +9,6 @@
 
 connection_fn client_info, client_unblock, client_no_evict, client_getredir;
 hop_fn client_list_piece, client_kill_piece, client_pause_piece, client_unpause_piece;
-merge_fn client_list_merge, client_kill_merge;
+merge_fn client_kill_merge;
 
 #endif

@@ -29,8 +29,9 @@ enum plan {
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
- * +OK or an error (MERGE_OK: the first error wins), or whatever merge_custom understands. */
-enum merge { MERGE_NONE, MERGE_SUM, MERGE_OK, MERGE_EACH, MERGE_CUSTOM };
+ * +OK or an error (MERGE_OK: the first error wins), or lines of one long text (MERGE_TEXT, which is put together in slices; or an error), or
+ * whatever merge_custom understands. */
+enum merge { MERGE_NONE, MERGE_SUM, MERGE_OK, MERGE_EACH, MERGE_TEXT, MERGE_CUSTOM };
 
 enum command_flags {
     CMD_WRITE = 1 << 0,

@@ -64,11 +64,13 @@ struct slow {
     char *peer, *name;
 };
 
-/* What a thread does in one go. Units: cycles, but for SLICE_KEEP: ns of CPU time. */
+/* What a thread does in one go. Units: cycles; of SLICE_LONG and SLICE_KEEP ns of CPU time, since these
+ * are rare, and bounded by us: whatever the machine does meanwhile must not hide how long they are. */
 enum slice_cause {
     SLICE_TICK,  /* a turn of the loop, from one wait to the next; the others are parts of it */
     SLICE_BATCH, /* a batch of hops */
-    SLICE_TASK,  /* a piece, or a slice, of a command over several shards */
+    SLICE_TASK,  /* a piece of a command over several shards */
+    SLICE_LONG,  /* a slice of a long command, or of putting its pieces together */
     SLICE_KEEP,  /* housekeeping: expiry, freeing, growing */
     SLICE_CAUSES
 };

@@ -230,7 +230,8 @@ static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
 static bool run_piece(struct thread *t, struct batch *b) {
     struct hop *h = &b->hops[0];
-    uint64_t start = cycles_now();
+    bool sliced = command_by_number(h->row)->flags & CMD_SLICED;
+    uint64_t start_ns = sliced ? thread_cpu_ns() : 0, start = cycles_now();
     t->shard->now_ms = b->now_ms;
     b->replies.resp = h->resp;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
@@ -238,7 +239,8 @@ static bool run_piece(struct thread *t, struct batch *b) {
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     uint64_t cycles = cycles_now() - start;
     b->cycles += cycles;
-    slice_add(&t->measure, SLICE_TASK, cycles);
+    if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    else slice_add(&t->measure, SLICE_TASK, cycles);
     if (result == HOP_DONE) return true;
     b->next = NULL;
     if (t->slices_last) t->slices_last->next = b;

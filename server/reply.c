@@ -153,14 +153,18 @@ void reply_bool(struct reply *r, bool v) {
     else REPLY_LITERAL(r, "#f\r\n");
 }
 
-void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size) {
+void reply_verbatim_begin(struct reply *r, const char *kind3, size_t size) {
     if (r->resp < 3) {
-        reply_bulk(r, p, size);
+        header(r, '$', (int64_t)size);
         return;
     }
     header(r, '=', (int64_t)size + 4);
     reply_bytes(r, kind3, 3);
     REPLY_LITERAL(r, ":");
+}
+
+void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size) {
+    reply_verbatim_begin(r, kind3, size);
     reply_bytes(r, p, size);
     REPLY_LITERAL(r, "\r\n");
 }

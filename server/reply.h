@@ -73,6 +73,9 @@ void reply_double(struct reply *r, double v);
 void reply_bool(struct reply *r, bool v);                                            /* RESP2: :1 or :0 */
 void reply_verbatim(struct reply *r, const char *kind3, const char *p, size_t size); /* RESP2: a bulk */
 
+/* The same in parts: then size bytes follow, and a newline. */
+void reply_verbatim_begin(struct reply *r, const char *kind3, size_t size);
+
 /* Errors that many commands give. */
 void reply_wrong_type(struct reply *r);
 void reply_syntax_error(struct reply *r);

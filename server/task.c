@@ -3,6 +3,7 @@
  *   kind       | states                                           | what it does
  *   FANOUT     | WAVE -> (all pieces back) -> WAVE ... -> done    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
+ *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text a slice a tick is put into the output (MERGE_TEXT)
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
  *              | stand still) -> runs -> done                     |
@@ -23,8 +24,10 @@
 
 enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE };
 
+#define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
+
 struct task {
-    struct task *next; /* free list */
+    struct task *next; /* free list, or thread.merges */
     struct conn *conn;
     const struct command *row;
     enum task_kind kind;
@@ -39,10 +42,12 @@ struct task {
     uint16_t *piece_shard; /* of each key of this wave */
     struct batch **pieces; /* by shard, of this wave; NULL: none */
     int64_t sum;
-    uint64_t cycles;    /* the time of all pieces */
-    size_t reply_at;    /* where its reply begins in the output */
-    struct reply error; /* the first error; size 0: none */
-    struct hop hop;     /* EXCLUSIVE */
+    uint32_t text_shard; /* MERGE_TEXT: whose text is next, */
+    size_t text_at;      /* and from where on */
+    uint64_t cycles;     /* the time of all pieces */
+    size_t reply_at;     /* where its reply begins in the output */
+    struct reply error;  /* the first error; size 0: none */
+    struct hop hop;      /* EXCLUSIVE */
 };
 
 struct task *task_free(struct task *k) {
@@ -283,7 +288,69 @@ static void merge_custom(struct thread *t, struct task *k) {
     mi_free(pieces);
 }
 
-/* All pieces of a wave are back. */
+/* Puts the next slice of the text into the output. False: that was the last. */
+static bool text_goes_on(struct thread *t, struct task *k) {
+    struct reply *r = output(t, k);
+    size_t left = TEXT_SLICE;
+    for (; k->text_shard < t->n_threads; k->text_shard++, k->text_at = 0) {
+        const struct reply *piece = &k->pieces[k->text_shard]->replies;
+        size_t n = piece->size - k->text_at < left ? piece->size - k->text_at : left;
+        reply_bytes(r, piece->p + k->text_at, n);
+        k->text_at += n;
+        left -= n;
+        if (k->text_at < piece->size) return k->conn->state == CONN_BUSY; /* else it is closing: nobody reads on */
+    }
+    REPLY_LITERAL(r, "\r\n");
+    return false;
+}
+
+/* MERGE_TEXT: all pieces are back. True: there is more to do, in slices. */
+static bool text_begin(struct thread *t, struct task *k) {
+    size_t size = 0;
+    if (k->no_reply) return false;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        const struct reply *piece = &k->pieces[s]->replies;
+        if (piece->failed) reply_no_memory(output(t, k));
+        else if (piece->size && piece->p[0] == '-') reply_bytes(output(t, k), piece->p, piece->size);
+        else {
+            size += piece->size;
+            continue;
+        }
+        return false;
+    }
+    reply_verbatim_begin(output(t, k), "txt", size);
+    k->text_shard = 0;
+    k->text_at = 0;
+    return true;
+}
+
+static void wave_done(struct thread *t, struct task *k);
+
+/* A slice of the text, and what comes behind the last. */
+static void text_slice(struct thread *t, struct task *k) {
+    uint64_t start_ns = thread_cpu_ns();
+    bool more = text_goes_on(t, k);
+    slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    if (!more) {
+        wave_done(t, k);
+        return;
+    }
+    conn_mark(t, k->conn);
+    k->next = t->merges;
+    t->merges = k;
+}
+
+bool task_run_merges(struct thread *t) {
+    struct task *k = t->merges, *next;
+    t->merges = NULL;
+    for (; k; k = next) {
+        next = k->next;
+        text_slice(t, k);
+    }
+    return t->merges != NULL;
+}
+
+/* All pieces of a wave are back, and what is put together in slices is. */
 static void wave_done(struct thread *t, struct task *k) {
     if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
         if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
@@ -327,7 +394,8 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
 void task_piece_done(struct thread *t, struct task *k, struct batch *b) {
     (void)b;
     if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
-    wave_done(t, k);
+    if (k->row->merge == MERGE_TEXT && text_begin(t, k)) text_slice(t, k);
+    else wave_done(t, k);
 }
 
 static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {

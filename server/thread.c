@@ -313,6 +313,7 @@ static void *thread_run(void *arg) {
         outbox_flush(t);
         more = outbox_run_slices(t);
         outbox_take_returns(t);
+        if (t->merges) more |= task_run_merges(t);
         t->tick = NULL;
         outbox_retire(t);
         if (__builtin_expect(t->monitored, 0)) monitor_publish(t);

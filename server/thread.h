@@ -149,6 +149,7 @@ struct thread {
     struct tick *ticks, *tick;                 /* tick: the one being filled, or NULL */
     uint32_t tick_first, tick_next;
     struct batch *slices, *slices_last;       /* sliced hops that said AGAIN, of whoever sent them */
+    struct task *merges;                      /* they put long texts together, in slices */
     struct message *deferred, *deferred_last; /* batches that came back while own hops wait */
     uint64_t *wanted;                         /* bit map: threads to wake */
     /* Connections. */

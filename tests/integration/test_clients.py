@@ -1,7 +1,7 @@
 """CLIENT: what clients are told of each other, and do to each other, over all threads."""
 
 import re
-import threading
+import resource
 import time
 
 import pytest
@@ -108,8 +108,7 @@ def test_a_pause_ends_by_itself(server):
 
 def test_during_a_pause_an_expired_key_is_hidden_and_not_deleted(server):
     admin, reader = server.client(), server.client()
-    reader.command('SET', 'k', 'v', 'PX', 40)
-    admin.command('CLIENT', 'PAUSE', 100000, 'WRITE')
+    assert admin.pipeline([('SET', 'k', 'v', 'PX', 200), ('CLIENT', 'PAUSE', 100000, 'WRITE')]) == [b'OK', b'OK']
     wait_until(lambda: not reader.command('GET', 'k'))
     time.sleep(.1)
     assert server.info('stats')['expired_keys'] == '0'
@@ -142,29 +141,55 @@ def test_clients_above_their_memory_limit_go_the_largest_first(start):
     assert int(server.info('stats')['evicted_clients']) >= 1
 
 
+def longest_slices_us(server):
+    """Of each thread's long commands, in CPU time."""
+    threads = server.info('threads')
+    return [float(re.search(r'longest_usec=([\d.]+)', threads['thread%d_long' % n]).group(1)) for n in range(int(server.info('server')['threads']))]
+
+
 @pytest.mark.alone
-def test_list_of_many_clients_takes_no_long_slice(server):
-    count = 500 if SLOW > 1 else 3000
-    many = [Client(server.address()) for _ in range(count)]
-    for c in many:
-        c.command('PING')
-    worst, stop = [0], threading.Event()
-
-    def ping():
-        with Client(server.address()) as c:
-            while not stop.is_set():
-                start = time.monotonic()
-                c.command('PING')
-                worst[0] = max(worst[0], time.monotonic() - start)
-
-    prober = threading.Thread(target=ping)
-    prober.start()
+@pytest.mark.each_back_end
+def test_list_of_ten_thousand_clients_takes_no_long_slice(start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = 1000 if SLOW > 1 else 10000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    many = []
     try:
+        server = start(threads=2, options=[('maxclients', count + 100)])
+        many = [Client(server.address(), timeout=60 * SLOW) for _ in range(count)]
         with server.client(timeout=60 * SLOW) as c:
-            assert len(lines_of(c)) >= count + 1
+            # What is systematic is there every time; the machine's whims are not.
+            best = [float('inf')] * 2
+            for protocol in (2, 3) * 15:
+                c.command('HELLO', protocol)
+                c.command('CONFIG', 'RESETSTAT')
+                lines = c.command('CLIENT', 'LIST').splitlines()
+                assert len({line.split(b' ')[0] for line in lines}) == len(lines) == count + 1
+                best = list(map(min, best, longest_slices_us(server)))
+                if max(best) < 1000 * SLOW:
+                    break
+            assert 0 < min(best) and max(best) < 1000 * SLOW, best
     finally:
-        stop.set()
-        prober.join()
         for c in many:
             c.close()
-    assert worst[0] < 1 * SLOW       # far above a slice: only a list made in one go for all would be seen
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_long_list_in_the_middle_of_a_pipeline(server):
+    """Its text is put together in slices: replies before and behind it, those nobody wants, and nobody who reads on."""
+    c = server.client()
+    many = [server.client() for _ in range(300)]
+    for other in many:
+        other.command('CLIENT', 'SETNAME', 'n' * 1500)
+    for protocol in (2, 3):
+        c.command('HELLO', protocol)
+        before, text, error, behind = c.pipeline([('ECHO', 'before'), ('CLIENT', 'LIST'), ('CLIENT', 'LIST', 'TYPE', 'x'), ('ECHO', 'behind')])
+        assert before == b'before' and behind == b'behind' and isinstance(error, Error)
+        assert len(text) > 300 * 1500 and len(text.splitlines()) == 301 and all(line.count(b'id=') >= 1 and b' cmd=' in line for line in text.splitlines())
+        c.send(encode('CLIENT', 'REPLY', 'SKIP') + encode('CLIENT', 'LIST') + encode('ECHO', 'muted'))
+        assert c.read() == b'muted'
+    for _ in range(20):
+        gone = Client(server.address())
+        gone.send(encode('CLIENT', 'LIST') * 10)
+        gone.reset()
+    assert c.command('PING') == b'PONG'
