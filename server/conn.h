@@ -133,6 +133,9 @@ void task_drop(struct task *task, uint32_t n_threads);
 /* Frees a task of the free list; the next one. */
 struct task *task_free(struct task *task);
 
+/* While there is no password, nobody has to; who came then counts as authenticated for good. */
+static inline bool conn_must_authenticate(const struct conn *c) { return !c->authenticated && c->thread->config->requirepass[0]; }
+
 void conn_mark_slow(struct thread *t, struct conn *c);
 static inline void conn_mark(struct thread *t, struct conn *c) {
     if (c->dirty) return;

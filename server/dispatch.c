@@ -231,7 +231,7 @@ static void on_connection(struct thread *t, struct conn *c, const struct command
 }
 
 static bool allowed(struct thread *t, struct conn *c, const struct command *row) {
-    if (__builtin_expect(!c->authenticated && !(row->flags & CMD_NO_AUTH), 0)) {
+    if (__builtin_expect(!c->authenticated, 0) && conn_must_authenticate(c) && !(row->flags & CMD_NO_AUTH)) {
         reject(t, c, row, "NOAUTH Authentication required.");
         return false;
     }

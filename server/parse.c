@@ -153,7 +153,7 @@ static inline const char *parse_bulk(
         *error = "invalid bulk length";
         return NULL;
     }
-    if (__builtin_expect(size > BULK_MAX_NO_AUTH && !c->authenticated, 0)) {
+    if (__builtin_expect(size > BULK_MAX_NO_AUTH && conn_must_authenticate(c), 0)) {
         *error = "unauthenticated bulk length";
         return NULL;
     }
@@ -202,7 +202,7 @@ static enum parse_result parse_multibulk(
     p = header(p + 1, end, &n, &ok);
     if (__builtin_expect(!p, 0)) return not_whole(start, end, "too big mbulk count string", error);
     if (__builtin_expect(!ok || n > INT_MAX, 0)) return bad(error, "invalid multibulk length");
-    if (__builtin_expect(n > ARGC_MAX_NO_AUTH && !c->authenticated, 0)) return bad(error, "unauthenticated multibulk length");
+    if (__builtin_expect(n > ARGC_MAX_NO_AUTH && conn_must_authenticate(c), 0)) return bad(error, "unauthenticated multibulk length");
     *next = p;
     if (__builtin_expect(n <= 0, 0)) return PARSE_NOTHING;
     for (uint32_t have = 0; have < n; have++) {

@@ -366,6 +366,23 @@ def test_requirepass_takes_hold_for_new_clients(server):
         assert server.client().command('PING') == b'PONG'
 
 
+def test_without_a_password_nobody_has_to_authenticate(start):
+    """Also who came while there was one, and until there is one again; compared with redis-server."""
+    told = []
+    with Server(kind='redis', options=[('requirepass', 'x')]) as redis:
+        for server in (redis, start(options=[('requirepass', 'x')])):
+            clients = [server.client() for _ in range(4)]       # on each thread
+            admin = server.client()
+            lines = [admin.command('AUTH', 'x')] + [c.command('PING') for c in clients]
+            lines.append(admin.command('CONFIG', 'SET', 'requirepass', ''))
+            lines += [c.command('PING') for c in clients] + [clients[0].command('MSET', *map(str, range(40))), clients[0].command('SET', 'a', 'x' * 20000), clients[1].command('HELLO', 3),
+                                                             clients[2].command('AUTH', 'y'), clients[3].command('AUTH', 'default', 'whatever')]
+            later = server.client()
+            lines.append(admin.command('CONFIG', 'SET', 'requirepass', 'z'))
+            told.append(lines + [c.command('PING') for c in (*clients, later, server.client())])
+    assert told[0] == told[1]
+
+
 def test_the_reported_version(start):
     server = start(options=[('reported-redis-version', '6.2.14')])
     c = server.client()
