@@ -63,6 +63,7 @@ SYSROOT = os.path.join(ROOT, 'build-arm64-sysroot')
 BUILDS = {
     'build': (None, ['-Dwerror=true', '-Dtests=true']),
     'build-clang': ('clang', ['-Dwerror=true', '-Dtests=true']),
+    'build-bare': (None, ['-Dsystemd=disabled', '-Dio_uring=disabled', '-Dtests=false', '-Dwerror=true']),     # without the libraries that may be missing
     'build-asan': ('clang', ['-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),
     'build-tsan': ('clang', ['-Db_sanitize=thread', '-Db_lundef=false', '-Doptimization=2', '-Dwerror=true']),
     'build-fuzz': ('clang', ['-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),
@@ -241,6 +242,9 @@ def unit():
 def integration():
     if build('build'):
         run_integration('integration', {'DARTER': server_of('build')})
+    if build('build-bare'):
+        env = {'DARTER': server_of('build-bare'), 'DARTER_TEST_IO': 'epoll'}
+        pytest_suite('integration, bare', ['tests/integration/test_service.py', 'tests/integration/test_basics.py'], narrowed(env, '2'), workers=CPUS, select='not alone')
 
 
 def run_integration(name, env):

@@ -187,11 +187,22 @@ def test_systemd_asked_for_and_absent():
         assert 'UPSTART_JOB not found' in server.log()
 
 
+def test_info_tells_who_supervises(tmp_path):
+    path = str(tmp_path / 'notify')
+    for supervised, env, told in (('systemd', path, 'systemd'), ('auto', path, 'systemd'), ('no', path, 'no'), ('auto', '', 'no'), ('systemd', '', 'no'), ('upstart', '', 'no'),
+                                  ('systemd', str(tmp_path / 'nobody'), 'no')):
+        with listener(path):
+            with Server(io='epoll', threads=1, options=[('supervised', supervised)], env={'NOTIFY_SOCKET': env}) as server:
+                assert server.info('server')['process_supervised'] == told, (supervised, env)
+        os.unlink(path)
+
+
 def test_upstart_sees_it_stop():
     server = Server(io='epoll', threads=1, options=[('supervised', 'upstart')], env={'UPSTART_JOB': 'darter'}, wait=False)
     wait_for(lambda: read('/proc/%d/stat' % server.process.pid).rpartition(')')[2].split()[0] == 'T')
     server.process.send_signal(signal.SIGCONT)
     server.wait_ready()
+    assert server.info('server')['process_supervised'] == 'upstart'
     server.stop()
 
 
@@ -327,6 +338,25 @@ def test_the_unit_is_tight():
     exposure = re.search(r'Overall exposure level for \S+: ([0-9.]+)', done.stdout)
     assert exposure and float(exposure[1]) <= 2.5, done.stdout[-2000:] + done.stderr
     assert not re.search(r'^MemoryDenyWriteExecute', read(UNIT), re.M)
+
+
+@pytest.mark.skipif(not shutil.which('meson'), reason='meson is not installed')
+def test_an_installation_keeps_the_configuration_that_is_there(tmp_path):
+    build = os.path.dirname(darter_binary())
+    if not os.path.exists(os.path.join(build, 'meson-info')):
+        pytest.skip('the binary stands in no build folder')
+
+    def install():
+        subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+        found = [os.path.join(at, 'darter.conf') for at, _, files in os.walk(tmp_path) if 'darter.conf' in files]
+        return ([f for f in found if f.endswith('/etc/darter/darter.conf')][0], [f for f in found if '/examples/' in f][0])
+
+    ours, example = install()
+    shipped = read(os.path.join(ROOT, 'tools', 'systemd', 'darter.conf'))
+    assert read(ours) == read(example) == shipped
+    with open(ours, 'w') as f:
+        f.write('port 7\n')
+    assert install() == (ours, example) and read(ours) == 'port 7\n' and read(example) == shipped
 
 
 def test_the_manual_tells_every_directive():
