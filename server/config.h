@@ -143,6 +143,9 @@ void config_log_warnings(void);
  * Returns 0, or 1 if not even one client fits. */
 int config_fit_clients(void);
 
+/* Gives the shards maxmemory as their limit. Only with every shard held, or before threads start. */
+void config_limit_memory(const struct config *c);
+
 /* CONFIG GET with n patterns. Any thread. */
 void config_get(const struct arg *patterns, uint32_t n, struct reply *r);
 /* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held. local: the client is on this machine. */

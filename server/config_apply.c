@@ -9,6 +9,7 @@
 #include "server/config_table.h"
 #include "server/listeners.h"
 #include "server/log.h"
+#include "server/thread.h"
 
 #define FDS_BESIDE_CLIENTS 64
 
@@ -65,6 +66,25 @@ bool apply_maxclients(const struct config *from, struct config *to, char *why) {
     snprintf(why, DIRECTIVE_WHY_MAX, "The operating system is not able to handle the specified number of clients, try with %lld",
         (long long)room);
     return false;
+}
+
+/* CONFIG SET holds all shards; at start nobody has them yet. */
+void config_limit_memory(const struct config *c) {
+    struct shard **shards = calloc(server.n_threads, sizeof *shards);
+    if (!shards) abort();
+    for (uint32_t i = 0; i < server.n_threads; i++) shards[i] = server.threads[i]->shard;
+    shards_limit(shards, server.n_threads, (uint64_t)c->maxmemory);
+    if (budget_exceeded(&server.budget))
+        log_line(LOG_WARNING_LEVEL,
+            "maxmemory is below what the data take already: commands that take more memory are refused until keys are deleted");
+    free(shards);
+}
+
+bool apply_maxmemory(const struct config *from, struct config *to, char *why) {
+    (void)from;
+    (void)why;
+    config_limit_memory(to);
+    return true;
 }
 
 int config_fit_clients(void) {

@@ -75,6 +75,7 @@ const struct directive directives[] = {
     BYTES("proto-max-bulk-len", proto_max_bulk_len, 1048576, UINT32_MAX, "512mb", MUTABLE, "Largest argument, and largest string"),
     BYTES("client-query-buffer-limit", client_query_buffer_limit, 1048576, MAX, "1gb", MUTABLE, "Most bytes of a client that wait to be run"),
     {ROW("client-output-buffer-limit", DIRECTIVE_OUTPUT_LIMIT, output_limit, "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", MUTABLE, "A client whose unread replies are above the hard limit, or for so many seconds above the soft limit, is closed"), .expects = "class, hard limit, soft limit, seconds; several times"},
+    BYTES("maxmemory", maxmemory, 0, MAX, "0", MUTABLE, "Most bytes of data and their tables, clients' buffers not counted: what would take more is refused; 0: no limit", .apply = apply_maxmemory),
     BYTES("maxmemory-clients", maxmemory_clients, -100, MAX, "0", DIRECTIVE_MUTABLE | DIRECTIVE_PERCENT, "Most memory of all clients, in bytes or percent of maxmemory; 0: no limit"),
     CHOICE("huge-pages", huge_pages, names_huge, "auto", FIXED, "Advise huge pages for the table and small values"),
 
@@ -145,7 +146,6 @@ const struct directive directives[] = {
     CHOICE("enable-module-command", enable_module_command, names_allow, "no", YET_FIXED, "Allow MODULE"),
 
     GROUP("Accepted, no effect yet: eviction"),
-    BYTES("maxmemory", maxmemory, 0, MAX, "0", YET, "Most bytes of data; 0: no limit"),
     CHOICE("maxmemory-policy", maxmemory_policy, names_policy, "noeviction", YET, "What to evict at maxmemory"),
     NUMBER("maxmemory-samples", maxmemory_samples, 1, INT32_MAX, "5", YET, "Keys that are compared to find one to evict"),
     NUMBER("maxmemory-eviction-tenacity", maxmemory_eviction_tenacity, 0, 100, "10", YET, "How much time eviction may take"),

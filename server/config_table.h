@@ -75,7 +75,7 @@ extern const char *const config_client_classes[CLIENT_CLASSES];
 directive_check check_hz, check_dbfilename, check_appendfilename, check_appenddirname, check_hostname, check_title, check_events,
     check_percentiles, check_oom_values, check_backlog, check_replicaof, check_version, check_aclfile, check_sigint, check_sigterm;
 /* Applies (config_apply.c). */
-directive_apply apply_loglevel, apply_dir, apply_maxclients, apply_bind, apply_port;
+directive_apply apply_loglevel, apply_dir, apply_maxclients, apply_bind, apply_port, apply_maxmemory;
 
 /* Makes a snapshot the current one; it is config.c's from here on. */
 void config_install(const struct config *c);

@@ -267,6 +267,10 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         return true;
     }
     if (!allowed(t, c, row)) return true;
+    if (__builtin_expect(budget_exceeded(&t->server->budget), 0) && row->flags & CMD_DENYOOM) {
+        reject(t, c, row, "OOM command not allowed when used memory > 'maxmemory'.");
+        return true;
+    }
     if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, row)) return false;
     c->row = row;
     bool taken = true;

@@ -127,7 +127,8 @@ static void memory_section(struct text *x, const struct sums *s) {
     text_add(x, "allocator_frag_bytes:%lld\r\n", (long long)active - (long long)s->used);
     decimal(x, "mem_fragmentation_ratio", ratio(s->resident, s->used));
     text_add(x, "mem_fragmentation_bytes:%lld\r\n", (long long)s->resident - (long long)s->used);
-    NONE(x, "mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves");
+    number(x, "mem_not_counted_for_evict", s->clients.bytes);
+    NONE(x, "mem_replication_backlog", "mem_total_replication_buffers", "mem_clients_slaves");
     number(x, "mem_clients_normal", s->clients.bytes);
     NONE(x, "mem_cluster_links", "mem_aof_buffer");
     text_add(x, "mem_allocator:mimalloc-%d.%d.%d\r\n", MI_MALLOC_VERSION / 100, MI_MALLOC_VERSION / 10 % 10, MI_MALLOC_VERSION % 10);

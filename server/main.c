@@ -81,12 +81,14 @@ static int init(const struct config *c) {
     atomic_store(&server.next_client_id, 1);
     server.threads = calloc(server.n_threads, sizeof *server.threads);
     if (!server.threads || pthread_barrier_init(&server.ready, NULL, server.n_threads + 1)) return 1;
+    budget_init(&server.budget);
     for (uint32_t i = 0; i < server.n_threads; i++) {
         server.threads[i] = thread_new(i, server.n_threads);
         if (server.threads[i]) continue;
         log_line(LOG_WARNING_LEVEL, "Out of memory for thread %u", i);
         return 1;
     }
+    config_limit_memory(c);
     return 0;
 }
 

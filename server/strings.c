@@ -414,6 +414,10 @@ static bool pairs_complete(const struct hop *h, const char *command, struct repl
 static enum hop_result mset(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     if (!pairs_complete(h, "mset", r)) return HOP_DONE;
+    if (!key_may_set_all(s, h)) {
+        reply_refused(s, r);
+        return HOP_DONE;
+    }
     for (uint32_t i = 0; i < h->n_keys; i++) {
         key_prefetch_ahead(s, h, i);
         key_write_nth(s, h, i, &k);

@@ -327,6 +327,7 @@ static void *thread_run(void *arg) {
             keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
         if (!t->stands_still) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
+        if (!t->stands_still) shard_settle(t->shard);
         slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }
     return NULL;
@@ -389,7 +390,8 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
         .secret = &server.secret,
         .seed = seed,
         .now_ms = now_realtime_ms(),
-        .huge_pages = config->huge_pages != 2};
+        .huge_pages = config->huge_pages != 2,
+        .budget = &server.budget};
     t->shard = shard_new(&o);
     t->argv = mi_malloc(ARGV_FIRST * sizeof *t->argv);
     t->argv_capacity = ARGV_FIRST;

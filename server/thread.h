@@ -186,6 +186,7 @@ struct server {
     struct thread **threads;
     uint32_t n_threads;
     struct hash_secret secret;
+    struct budget budget; /* maxmemory */
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t clients;
     _Atomic uint64_t clients_memory; /* bytes, while maxmemory-clients is set */

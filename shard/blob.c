@@ -105,6 +105,7 @@ bool blob_fits(const struct blob *b, size_t size) {
     return b->refs == 1 && size <= b->capacity && block_usable(size) == block_usable(b->capacity);
 }
 
+size_t blob_memory_for(size_t capacity) { return block_usable(capacity); }
 size_t blob_memory(const struct blob *b) { return block_usable(b->capacity); }
 
 bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard) {

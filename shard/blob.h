@@ -51,7 +51,8 @@ void blob_zero(struct blob *b, size_t from, size_t to);
 bool blob_fits(const struct blob *b, size_t size);
 /* Hands a blob to another shard, with its bytes; both shards are held. False (nothing changed): it is referred to, or lies in its shard's own pages. */
 bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard);
-/* Bytes of its block. */
+/* Bytes of its block; and of one with this capacity. */
 size_t blob_memory(const struct blob *b);
+size_t blob_memory_for(size_t capacity);
 
 #endif

@@ -1,4 +1,4 @@
-/* In this file: looking up; values as they will be kept; putting an entry in its place; setting, growing, copying, moving, deleting. */
+/* In this file: looking up; values as they will be kept; what they take of the budget; putting an entry in its place; setting, growing, copying, moving, deleting. */
 #include "shard/keyspace.h"
 
 #include <assert.h>
@@ -147,6 +147,8 @@ static struct blob *make_blob(struct shard *s, const struct value *v) {
     return b;
 }
 
+static size_t value_blob_memory(const struct value *v) { return v->adopted ? blob_memory(v->adopted) : blob_memory_for(v->size); }
+
 static void unmake_blob(struct shard *s, const struct value *v, struct blob *b) {
     if (b && !v->adopted) blob_release(s->memory, b);
 }
@@ -155,6 +157,58 @@ static void adopt(struct shard *s, const struct value *v) {
     if (!v->adopted) return;
     v->adopted->size = v->size;
     blob_adopt(s->memory, v->adopted, s->id);
+}
+
+/* --- the budget --- */
+
+/* What a record of the wheel may take at most: a new chunk. */
+#define RECORD_BYTES 544u
+
+/* Bytes of an entry with this key and embedded value (or pointer), before they are rounded down to a multiple of 8. */
+static inline size_t entry_bytes(uint32_t key_size, int64_t at_ms, size_t value_size) {
+    size_t head = ENTRY_HEADER + (key_size > UINT8_MAX ? sizeof(uint32_t) : 0);
+    return head + (at_ms == EXPIRY_NONE ? 0 : 8 + RECORD_BYTES) + key_size + value_size + 7;
+}
+
+/* Bytes that come back when a blob is replaced: none while somebody else refers to it. */
+static size_t blob_gives(const struct blob *b) { return b->refs > 1 ? 0 : blob_memory(b); }
+
+/* Bytes that come back when the entry is replaced. */
+static size_t entry_gives(const struct entry *e) {
+    const struct blob *b = entry_blob(e);
+    return memory_usable(entry_size(e)) + (b ? blob_gives(b) : 0);
+}
+
+/* Whether the key may take so many bytes instead of what it takes now. */
+static inline bool fits(struct shard *s, const struct key *k, size_t bytes) {
+    if (LIKELY(!k->entry)) return shard_fits(s, bytes);
+    size_t back = entry_gives(k->entry);
+    return (bytes & ~(size_t)7) <= back || shard_fits(s, bytes - back);
+}
+
+static size_t bytes_for(uint32_t key_size, size_t value_size) {
+    bool embedded = value_size <= ENTRY_EMBEDDED_MAX;
+    return entry_bytes(key_size, EXPIRY_NONE, embedded ? value_size : 8) + (embedded ? 0 : blob_memory_for(value_size));
+}
+
+/* At first without looking the keys up: each is new, and its segment full. That decides unless the limit is near. */
+bool key_may_set_all(struct shard *s, const struct hop *h) {
+    uint64_t most = 0, bytes = 0;
+    if (LIKELY(s->leased == BUDGET_NONE)) return true;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        const struct arg *key = hop_key(h, i);
+        most += bytes_for(key[0].size, key[1].size) + TABLE_SEGMENT_BYTES;
+    }
+    if (shard_fits(s, most)) return true;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        const struct arg *key = hop_key(h, i);
+        struct key k;
+        key_prefetch_ahead(s, h, i);
+        size_t needs = bytes_for(key[0].size, key[1].size);
+        if (!look_up(s, s->dbs[h->db], hop_hash(h, i), key[0].p, key[0].size, &k)) bytes += needs + TABLE_SEGMENT_BYTES;
+        else if ((needs & ~(size_t)7) > entry_gives(k.entry)) bytes += needs - entry_gives(k.entry);
+    }
+    return shard_fits(s, bytes);
 }
 
 /* --- an entry's place --- */
@@ -197,6 +251,7 @@ static int place(struct shard *s, struct key *k, struct entry *n, enum key_event
 /* A new entry for v at the key. */
 static __attribute__((noinline)) int put_new(struct shard *s, struct key *k, const struct value *v, int64_t at_ms, enum key_event event) {
     bool embedded = v->encoding != ENC_BLOB;
+    if (!fits(s, k, entry_bytes(k->size, at_ms, embedded ? v->size : 8) + (embedded ? 0 : value_blob_memory(v)))) return -ENOMEM;
     struct blob *b = embedded ? NULL : make_blob(s, v);
     if (!embedded && !b) return -ENOMEM;
     struct entry *n = entry_new(s->memory, k->name, k->size, ENTRY_KIND(TYPE_STRING, v->encoding), at_ms, embedded ? (uint8_t)v->size : 0);
@@ -219,6 +274,9 @@ static int put_blob(struct shard *s, struct key *k, const struct value *v, int64
     struct entry *e = k->entry;
     struct blob *old = entry_blob(e);
     bool in_place = !v->adopted && blob_fits(old, v->size);
+    size_t back = blob_gives(old), bytes = in_place ? back : value_blob_memory(v);
+    bytes += at_ms < expiry_of(k->entry) ? RECORD_BYTES : 0;
+    if (bytes > back && !shard_fits(s, bytes - back)) return -ENOMEM;
     struct blob *b = in_place ? old : make_blob(s, v);
     int64_t old_at_ms = entry_expiry(e);
     if (!b) return -ENOMEM;
@@ -255,6 +313,7 @@ static inline int put(struct shard *s, struct key *k, const struct value *v, int
     if (!e || entry_expires(e) != (at_ms != EXPIRY_NONE)) return put_new(s, k, v, at_ms, event);
     if (UNLIKELY(v->encoding == ENC_BLOB)) return entry_blob(e) ? put_blob(s, k, v, at_ms, event) : put_new(s, k, v, at_ms, event);
     if (!fits_embedded(e, v->size)) return put_new(s, k, v, at_ms, event);
+    if (UNLIKELY(at_ms < old_at_ms) && !shard_fits(s, RECORD_BYTES)) return -ENOMEM;
     if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
 
     key_before_change(s, k, event);
@@ -314,6 +373,9 @@ static struct entry *grown_entry(struct shard *s, const struct key *k, size_t si
     size_t old_size = 0;
     const char *old = k->entry ? key_string(k, scratch, &old_size) : "";
     bool embedded = size <= ENTRY_EMBEDDED_MAX;
+    size_t bytes = entry_bytes(k->size, expiry_of(k->entry), embedded ? size : 8);
+    spare = spare && !embedded && fits(s, k, bytes + blob_memory_for(with_spare(size)));
+    if (!spare && !fits(s, k, bytes + (embedded ? 0 : blob_memory_for(size)))) return NULL;
     struct blob *b = embedded ? NULL : blob_new(s->memory, s->id, size, spare ? with_spare(size) : size);
     if (!embedded && !b && spare) b = blob_new(s->memory, s->id, size, size);
     if (!embedded && !b) return NULL;
@@ -337,8 +399,9 @@ static struct blob *roomy_blob(struct shard *s, struct entry *e, size_t size) {
     if (!b || b->refs > 1 || size <= ENTRY_EMBEDDED_MAX) return NULL;
     if (size <= b->capacity) return b;
     if (!blob_can_grow(b)) return NULL;
-    struct blob *grown = blob_grow(s->memory, b, with_spare(size));
-    if (!grown) grown = blob_grow(s->memory, b, size);
+    size_t now = blob_memory(b);
+    struct blob *grown = shard_fits(s, blob_memory_for(with_spare(size)) - now) ? blob_grow(s->memory, b, with_spare(size)) : NULL;
+    if (!grown && shard_fits(s, blob_memory_for(size) - now)) grown = blob_grow(s->memory, b, size);
     if (grown) entry_write_pointer(e, grown);
     return grown;
 }
@@ -402,6 +465,9 @@ static int place_copy(struct shard *s, struct key *dst, const struct entry *src,
 }
 
 int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int64_t expire_at_ms, enum key_event event) {
+    const struct blob *b = entry_blob(src);
+    size_t value = b ? 8 : src->value_size, more = b && b->shard != s->id ? blob_memory_for(b->size) : 0;
+    if (!fits(s, dst, entry_bytes(dst->size, expire_at_ms, value) + more)) return -ENOMEM;
     if (place_copy(s, dst, src, expire_at_ms, event)) return -ENOMEM;
     key_after_change(s, dst, event);
     return 0;
@@ -452,7 +518,10 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     struct entry *e = src->entry;
     struct blob *b = entry_blob(e);
     bool handed = b && s != src_shard && blob_transfer(src_shard->memory, s->memory, b, s->id);
-    if (place_copy(s, dst, e, entry_expiry(e), to)) {
+    s->never_refused = true;
+    int refused = place_copy(s, dst, e, entry_expiry(e), to);
+    s->never_refused = false;
+    if (refused) {
         if (handed) blob_transfer(s->memory, src_shard->memory, b, src_shard->id);
         return -ENOMEM;
     }

@@ -84,6 +84,12 @@ static inline void key_after_change(struct shard *s, struct key *k, enum key_eve
  * never so, and shown as raw whatever its size (APPEND, SETRANGE). */
 enum key_form { FORM_ANY, FORM_TEXT, FORM_RAW };
 
+/* What refuses memory: the system; or the budget (shard.h), where a call of these takes more than it gives back: key_set_*, key_make_writable,
+ * key_copy_from. */
+
+/* Whether all keys of a hop may be set to the arguments behind them (MSET): so that what is refused is refused before the first is set. */
+bool key_may_set_all(struct shard *s, const struct hop *h);
+
 /* Sets a string value, creating or replacing the key (of whatever type). v as an argument: a blob is taken over. 0, or -ENOMEM with nothing changed. */
 int key_set_arg(struct shard *s, struct key *k, struct arg *v, int64_t expire_at_ms, enum key_event event);
 /* The same for bytes that live elsewhere (not inside an entry). */

@@ -82,10 +82,11 @@ struct regions {
 };
 
 struct memory {
+    struct memory_account account; /* first: memory_used reads it */
     struct {
         struct page *current, *listed;
     } classes[CLASSES];
-    size_t used, used_large, peak;
+    size_t used_large, peak;
     size_t pages, regions;
     uint64_t fail_after;
     size_t segment_size;
@@ -113,7 +114,7 @@ static void *large_alloc(size_t size) {
 
 /* Local maxima of use lie just before something is given back, so only then the peak is looked at. */
 static inline void note_peak(struct memory *m) {
-    if (unlikely(m->used > m->peak)) m->peak = m->used;
+    if (unlikely(m->account.used > m->peak)) m->peak = m->account.used;
 }
 
 /* A block of the page's, or NULL. Given back ones first: they are warmer, and what was never carved is not touched for nothing. */
@@ -129,7 +130,7 @@ static inline void *take(struct memory *m, struct page *p, size_t size) {
         p->bump += size;
     }
     p->used++;
-    m->used += size;
+    m->account.used += size;
     return block;
 }
 
@@ -148,7 +149,7 @@ void memory_free(struct memory *m, void *block, size_t size) {
     }
     struct page *p = page_of(block);
     note_peak(m);
-    m->used -= p->size;
+    m->account.used -= p->size;
     *(void **)block = p->free;
     p->free = block;
     poison(block, p->size);
@@ -425,7 +426,7 @@ void *memory_alloc_segment(struct memory *m, size_t size) {
     r->used++;
     m->segments.left--;
     if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) room_remove(&m->segments, r);
-    m->used += size;
+    m->account.used += size;
     return segment;
 }
 
@@ -433,7 +434,7 @@ void memory_free_segment(struct memory *m, void *segment, size_t size) {
     struct region *r = (struct region *)((uintptr_t)segment & ~(REGION_SIZE - 1));
     if (!r->free && r->bump + size > (uintptr_t)r + REGION_SIZE) room_add(&m->segments, r);
     note_peak(m);
-    m->used -= size;
+    m->account.used -= size;
     *(void **)segment = r->free;
     r->free = segment;
     poison(segment, size);
@@ -468,19 +469,17 @@ void memory_drop(struct memory *m) {
 
 void memory_charge(struct memory *m, ptrdiff_t bytes) {
     note_peak(m);
-    m->used += (size_t)bytes;
+    m->account.used += (size_t)bytes;
     m->used_large += (size_t)bytes;
 }
 
-size_t memory_used(const struct memory *m) { return m->used; }
-
 void memory_stats(const struct memory *m, struct memory_stats *out) {
     *out = (struct memory_stats){
-        .used = m->used,
+        .used = m->account.used,
         .used_large = m->used_large,
         .reserved = m->regions * REGION_SIZE,
         .pages = m->pages,
         .regions = m->regions,
-        .peak = m->used > m->peak ? m->used : m->peak,
+        .peak = m->account.used > m->peak ? m->account.used : m->peak,
     };
 }

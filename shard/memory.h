@@ -17,7 +17,10 @@
 
 #define MEMORY_SMALL_MAX 1024u
 
-struct memory;
+struct memory; /* begins with: */
+struct memory_account {
+    size_t used;
+};
 
 /* huge: advise regions huge (transparent huge pages). NULL when there is no memory. */
 struct memory *memory_new(bool huge);
@@ -59,7 +62,7 @@ struct memory_stats {
 };
 /* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks. */
 void memory_stats(const struct memory *m, struct memory_stats *out);
-size_t memory_used(const struct memory *m);
+static inline size_t memory_used(const struct memory *m) { return ((const struct memory_account *)m)->used; }
 
 /* Tests: the nth allocation from now on fails (0: none), once. */
 void memory_fail_after(struct memory *m, uint64_t nth);

@@ -1,4 +1,4 @@
-/* In this file: a shard's beginning and end; its housekeeping; flushing and swapping databases. */
+/* In this file: a shard's beginning and end; its lease of the budget; its housekeeping; flushing and swapping databases. */
 #include "shard/shard.h"
 
 #include <assert.h>
@@ -34,6 +34,47 @@ uint64_t shard_random(struct shard *s) {
     return s->random[1] + b;
 }
 
+/* --- the budget --- */
+
+bool shard_lease(struct shard *s, uint64_t bytes) {
+    uint64_t used = memory_used(s->memory), missing = used + bytes - s->leased, chunk = budget_chunk(s->budget);
+    uint64_t more = budget_take(s->budget, missing + chunk) ? missing + chunk : budget_take(s->budget, missing) ? missing : 0;
+    s->leased += more;
+    return more;
+}
+
+void shard_settle(struct shard *s) {
+    uint64_t used = memory_used(s->memory);
+    if (s->leased == BUDGET_NONE) return;
+    uint64_t chunk = budget_chunk(s->budget), kept = used;
+    if (s->leased < used) {
+        budget_take_anyway(s->budget, used - s->leased);
+    } else if (budget_exceeded(s->budget)) {
+        budget_give(s->budget, s->leased - used);
+    } else if (s->leased - used > chunk) {
+        kept += chunk / 2;
+        budget_give(s->budget, s->leased - kept);
+    } else {
+        return;
+    }
+    s->leased = kept;
+}
+
+void shards_limit(struct shard *const *shards, uint32_t n, uint64_t limit) {
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        used += shards[i]->leased = memory_used(shards[i]->memory);
+        if (!limit) shards[i]->leased = BUDGET_NONE;
+        shards[i]->tables_at_ms = 0; /* growth that was refused is tried again */
+    }
+    budget_limit(shards[0]->budget, limit ? limit : BUDGET_NONE, limit ? used : 0, n);
+}
+
+static bool may_grow(void *arg, size_t bytes) {
+    struct shard *s = arg;
+    return s->never_refused || shard_fits(s, bytes);
+}
+
 /* --- beginning and end --- */
 
 struct shard *shard_new(const struct shard_options *o) {
@@ -50,6 +91,8 @@ struct shard *shard_new(const struct shard_options *o) {
         return NULL;
     }
     *s = (struct shard){.memory = m,
+        .leased = BUDGET_NONE,
+        .budget = o->budget,
         .secret = o->secret,
         .now_ms = o->now_ms,
         .dbs = order,
@@ -63,6 +106,8 @@ struct shard *shard_new(const struct shard_options *o) {
     for (uint32_t i = 0; i < o->databases; i++) {
         dbs[i] = (struct db){.id = i};
         table_init(&dbs[i].keys, m, hash_entry, o->secret);
+        dbs[i].keys.may_grow = may_grow;
+        dbs[i].keys.may_grow_arg = s;
         s->dbs[i] = s->by_id[i] = &dbs[i];
     }
     wheel_init(&s->wheel, m, o->now_ms);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shard/budget.h"
 #include "shard/hash.h"
 #include "shard/hop.h"
 #include "shard/memory.h"
@@ -38,10 +39,14 @@ struct shard_options {
     uint64_t seed;
     int64_t now_ms;
     bool huge_pages;
+    struct budget *budget; /* must outlive the shard; NULL: no limit, ever */
 };
 
 struct shard {
     struct memory *memory;
+    uint64_t leased; /* bytes: what memory may come to before the budget is asked again; BUDGET_NONE: there is no limit */
+    struct budget *budget;
+    bool never_refused; /* tables grow without asking: what moves a key is not refused */
     const struct hash_secret *secret;
     int64_t now_ms;  /* of the hop that runs: ms of the Unix epoch */
     struct db **dbs; /* by number */
@@ -65,6 +70,17 @@ struct shard {
 struct shard *shard_new(const struct shard_options *o);
 /* Frees everything, key by key (about 50 ns each): a process that ends need not call it. */
 void shard_drop(struct shard *s);
+
+/* Whether so many bytes more may be taken. What takes bytes by a command that may be refused asks here first: a new key, a longer value, a segment,
+ * a deeper directory; what overwrites or deletes does not. Housekeeping and commands that are never refused take without asking. */
+bool shard_lease(struct shard *s, uint64_t bytes);
+static inline bool shard_fits(struct shard *s, uint64_t bytes) {
+    return __builtin_expect(memory_used(s->memory) + bytes <= s->leased, 1) || shard_lease(s, bytes);
+}
+/* Brings the lease in line with what is used: leases what was taken without asking, gives back what is not needed. After each turn of work. */
+void shard_settle(struct shard *s);
+/* Another limit, in bytes (0: none), for the shards of a budget; all are held by the caller. */
+void shards_limit(struct shard *const *shards, uint32_t n, uint64_t limit);
 
 /* xorshift128+ (Vigna 2014): not for secrets. */
 uint64_t shard_random(struct shard *s);

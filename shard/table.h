@@ -34,6 +34,8 @@
 struct memory;
 struct segment;
 
+#define TABLE_SEGMENT_BYTES 4416u
+
 /* Whether the table may take this many more bytes; asked only when growth is due. NULL: always. */
 typedef bool table_may_grow(void *arg, size_t bytes);
 /* The hash of an entry's key (tests put adversarial ones here). */

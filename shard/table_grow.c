@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "shard/memory.h"
+#include "shard/power.h"
 
 /* A directory of up to this many words is made at once (a few us). */
 #define RESIZE_AT_ONCE 4096u
@@ -37,12 +38,13 @@
 enum { SWEEP_CHAINED = 1, SWEEP_MERGE = 2 };
 
 static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline unsigned log2_floor(uint64_t n) { return n ? 63 - (unsigned)__builtin_clzll(n) : 0; }
 static inline unsigned min_depth(uint64_t depth) { return (unsigned)min_u64(depth, HASH_DIRECTORY_BITS); }
-static unsigned depth_limit(const struct table *t) { return min_depth(log2_floor(t->count / SEGMENT_HALF) + DEPTH_SLACK); }
+static unsigned depth_limit(const struct table *t) { return min_depth(power_log2(t->count / SEGMENT_HALF) + DEPTH_SLACK); }
+
+static bool may_take(const struct table *t, size_t bytes) { return !t->may_grow || t->may_grow(t->may_grow_arg, bytes); }
 
 static bool granted(struct table *t, size_t bytes) {
-    if (!t->may_grow || t->may_grow(t->may_grow_arg, bytes)) return true;
+    if (may_take(t, bytes)) return true;
     t->withheld++;
     return false;
 }
@@ -72,7 +74,7 @@ int grow_first(struct table *t) {
 /* ---- chains ---- */
 
 static struct bucket *chain_bucket_new(struct table *t) {
-    struct bucket *b = memory_alloc(t->memory, sizeof *b);
+    struct bucket *b = may_take(t, sizeof *b) ? memory_alloc(t->memory, sizeof *b) : NULL;
     if (!b) return NULL;
     memset(b, 0, sizeof *b);
     t->chained++;
@@ -183,9 +185,9 @@ static void sweep_begin(struct table *t, uint32_t what) {
     t->swept = 0;
 }
 
-/* The depth at which segments are expected half full, but more than now. */
+/* A word for each segment that the entries fill, but more words than now. */
 static unsigned next_depth(const struct table *t) {
-    unsigned fitting = log2_floor(t->count / SEGMENT_HALF);
+    unsigned fitting = power_log2(power_next((t->count + SPLIT_ENTRIES - 1) / SPLIT_ENTRIES));
     return min_depth(fitting > t->depth ? fitting : t->depth + 1);
 }
 

@@ -51,7 +51,7 @@ struct segment {
     struct bucket buckets[BUCKETS];
     struct stash_index stash;
 };
-_Static_assert(sizeof(struct segment) == 4416, "a segment is 69 lines");
+_Static_assert(sizeof(struct segment) == TABLE_SEGMENT_BYTES, "a segment is 69 lines");
 
 /* The depth limits itself: a random hash does not fill a segment where 14 entries are expected, so beyond log2(entries / 225) + 4 a full
  * segment is one of equal hashes, and splitting it again would only grow the directory. */
