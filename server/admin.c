@@ -32,9 +32,6 @@ static void config_set_command(const struct spread *x, struct hop *h, struct rep
     if (x->n == 1) thread_take_config(server.threads[0]);
 }
 
-/* It waits for the disk, and this thread with it, as in Redis. */
-static void config_rewrite_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) { config_rewrite(r); }
-
 static const char *const config_help[] = {"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
     "SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT",
     "    Reset statistics reported by the INFO command.", "REWRITE", "    Rewrite the configuration file.", NULL};
@@ -71,8 +68,9 @@ static const struct command config_subcommands[] = {{.name = "get",
         .summary = "Rewrite the configuration file with the in memory configuration",
         .complexity = "O(1)",
         .arity = 2,
+        .plan = PLAN_DISK,
         .flags = CONFIG_FLAGS,
-        .on_connection = config_rewrite_command},
+        .on_disk = config_rewrite},
     {.name = "help",
         .since = "5.0.0",
         .summary = "Show helpful text about the different subcommands",

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/disk.h"
 #include "server/reply.h"
 #include "shard/hop.h"
 #include "shard/keyspace.h"
@@ -26,6 +27,7 @@ enum plan {
     PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
     PLAN_CURSOR, /* a piece on the shard that the cursor in argv[1] names (cursor_shard), then on the next while scan_goes_on; one shard: one hop */
     PLAN_EXCLUSIVE, /* all shards are held by the coordinator: on_spread */
+    PLAN_DISK,      /* no key; on the thread that waits for the disk: on_disk. OK, or its error, is the reply */
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
@@ -155,6 +157,7 @@ struct command {
     connection_fn *on_connection;
     hop_fn *on_shard;
     spread_fn *on_spread;
+    disk_fn *on_disk;
     merge_fn *merge_custom;
     const struct command *subcommands; /* NULL-name-terminated */
     const char *const *hints;          /* COMMAND INFO's tips, NULL-terminated; or NULL */

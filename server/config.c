@@ -160,7 +160,10 @@ void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r
     const struct directive **found = find_all(pairs, n, local, r);
     if (!found) return;
     struct config *next = malloc(sizeof *next);
-    if (next) *next = *config_current();
+    if (next) {
+        *next = *config_current();
+        next->version++;
+    }
     if (!next) reply_no_memory(r);
     else if (read_all(found, pairs, n, next, r) && apply_all(found, n, next, r)) {
         free((void *)retired);

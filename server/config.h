@@ -123,6 +123,7 @@ struct config {
         tls_dh_params_file[CONFIG_TEXT_MAX], tls_ca_cert_file[CONFIG_TEXT_MAX], tls_ca_cert_dir[CONFIG_TEXT_MAX],
         tls_protocols[CONFIG_NAME_MAX], tls_ciphers[CONFIG_TEXT_MAX], tls_ciphersuites[CONFIG_TEXT_MAX];
 
+    uint64_t version;                  /* one more with each CONFIG SET */
     char config_file[CONFIG_TEXT_MAX]; /* absolute path of the file that was read; "": none */
 };
 
@@ -150,7 +151,7 @@ void config_limit_memory(const struct config *c);
 void config_get(const struct arg *patterns, uint32_t n, struct reply *r);
 /* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held. local: the client is on this machine. */
 void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r);
-/* CONFIG REWRITE: writes the file that was read at start anew. Any thread; it waits for the disk. */
-void config_rewrite(struct reply *r);
+/* CONFIG REWRITE (a disk_fn): writes the file that was read at start anew. The disk's thread only. */
+bool config_rewrite(const struct config *c, char *why);
 
 #endif

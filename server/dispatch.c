@@ -287,6 +287,10 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         taken = drained(t, c);
         if (taken) task_start_all(t, c, row, argv, argc);
         break;
+    case PLAN_DISK:
+        taken = drained(t, c);
+        if (taken) task_start_disk(t, c, row, argv, argc);
+        break;
     case PLAN_EXCLUSIVE:
         if (t->n_threads == 1) {
             struct hop *h = add_hop(t, c, row, t->id, argv, argc);

@@ -16,6 +16,7 @@
 #include "io/clock.h"
 #include "server/advice.h"
 #include "server/crash.h"
+#include "server/disk.h"
 #include "server/listeners.h"
 #include "server/log.h"
 #include "server/regions.h"
@@ -194,6 +195,11 @@ int main(int argc, char **argv) {
         log_line(LOG_WARNING_LEVEL, "Can't start thread %u: %s", i, strerror(error));
         return 1;
     }
+    error = disk_start();
+    if (error) {
+        log_line(LOG_WARNING_LEVEL, "Can't start the thread for the disk: %s", strerror(error));
+        return 1;
+    }
     pthread_barrier_wait(&server.ready);
     say_ready();
     wait_for_end(signals, wake);
@@ -201,6 +207,7 @@ int main(int argc, char **argv) {
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
+    disk_stop();
     listeners_end();
     log_queue_stop();
     service_pidfile_remove();

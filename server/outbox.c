@@ -458,6 +458,7 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
         case MESSAGE_MONITOR:
         case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
+        case MESSAGE_DISK: task_disk_done(t, (struct disk_job *)m); break;
         case MESSAGE_ADOPT:
             conn_open(t, (int)(n->value >> 1), n->value & 1);
             mi_free(n);

@@ -7,6 +7,7 @@
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
  *              | stand still) -> runs -> done                     |
+ *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
  *
  * The token: thread 0 gives it to one coordinator at a time, in the order of asking. A shard stands still between two hops: its thread
  * goes on with its sockets and with what came back, but takes nothing from its mailbox and runs no own hop until GO. Nobody waits in
@@ -22,7 +23,7 @@
 #include "server/thread.h"
 #include "shard/blob.h"
 
-enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE };
+enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE, TASK_DISK };
 
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
 
@@ -438,6 +439,33 @@ void task_start_cursor(struct thread *t, struct conn *c, const struct command *r
     }
     k->wave_end = cursor_shard(&argv[1], t->n_threads);
     send_piece(t, k, k->wave_end, k->argv, argc, 0, NULL, 1, 0);
+}
+
+/* ---- the disk ---- */
+
+void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct task *k = task_new(t, c, row, TASK_DISK, argv, argc, true);
+    struct disk_job *job = k ? mi_malloc(sizeof *job) : NULL;
+    if (!k) {
+        no_memory(t, c);
+        return;
+    }
+    if (!job) {
+        reply_no_memory(output(t, k));
+        finish(t, k);
+        return;
+    }
+    *job = (struct disk_job){.message = {.from = t->id}, .thread = t, .task = k, .work = row->on_disk, .config = *config_current()};
+    disk_give(job);
+}
+
+void task_disk_done(struct thread *t, struct disk_job *job) {
+    struct reply *r = output(t, job->task);
+    if (job->good) reply_ok(r);
+    else reply_error(r, job->why);
+    job->task->cycles = job->cycles;
+    finish(t, job->task);
+    mi_free(job);
 }
 
 /* ---- exclusive ---- */

@@ -59,6 +59,7 @@ enum message_kind {
     MESSAGE_TOKEN_BACK,   /* returns, thread 0: I no longer am */
     MESSAGE_ADOPT,        /* returns: a new connection is yours */
     MESSAGE_MONITOR,      /* returns: lines for monitors */
+    MESSAGE_DISK,         /* returns: what was given to the disk's thread is done */
     MESSAGE_MONITOR_LEFT, /* returns: the sender has one monitor less */
 };
 

@@ -2,12 +2,14 @@
 
 import os
 import re
+import signal
 import subprocess
+import time
 
 import pytest
 
 from resp import NIL, NIL_ARRAY, Error, Map
-from server import ROOT, Server, darter_binary
+from server import ROOT, SLOW, Server, darter_binary
 
 
 def get(c, name):
@@ -634,6 +636,81 @@ def test_rewrite_errors(start):
     os.unlink(path)
     os.mkdir(path)
     assert server.client().command('CONFIG', 'REWRITE') == b'ERR Rewriting config file: Is a directory'
+
+
+class Held:
+    """A configuration file that nobody can read until let_go(): who opens it waits, as for a disk that does not answer."""
+
+    def __init__(self, server):
+        self.path = os.path.join(server.directory, 'test.conf')
+        with open(self.path) as f:
+            self.text = f.read()
+        os.unlink(self.path)
+        os.mkfifo(self.path)
+
+    def wait_for_reader(self):
+        end = time.monotonic() + 20 * SLOW
+        while True:
+            try:
+                self.fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)   # fails while nobody reads
+                return
+            except OSError:
+                assert time.monotonic() < end
+                time.sleep(.01)
+
+    def let_go(self):
+        os.write(self.fd, self.text.encode())
+        os.close(self.fd)
+
+
+def test_nobody_waits_for_the_disk_but_who_rewrites(start):
+    server = start(config='port {port}\n')
+    asking, gone, other = server.client(), server.client(), [server.client() for _ in range(4)]
+    held = Held(server)
+    asking.send(b'CONFIG REWRITE\r\nPING\r\n')
+    held.wait_for_reader()
+    gone.send(b'CONFIG REWRITE\r\n')
+    gone.close()
+    for i, c in enumerate(other):
+        assert c.command('SET', 'a', i) == b'OK' and c.command('CONFIG', 'SET', 'timeout', 10 + i) == b'OK'
+    late = server.client()
+    late.send(b'CONFIG REWRITE\r\n')
+    held.let_go()
+    assert asking.read() == b'OK' and asking.read() == b'PONG' and late.read() == b'OK'
+    assert server.client().command('CONFIG', 'REWRITE') == b'OK'
+    with open(held.path) as f:
+        assert 'timeout 13' in f.read()
+
+
+def test_rewrite_after_set_in_one_pipeline_writes_what_was_set(start):
+    server = start(config='port {port}\n')
+    clients = [server.client() for _ in range(4)]
+    for n in range(20):
+        for i, c in enumerate(clients):
+            assert c.pipeline([('CONFIG', 'SET', 'timeout', 1000 + n * 4 + i), ('CONFIG', 'REWRITE')]) == [b'OK', b'OK']
+            with open(os.path.join(server.directory, 'test.conf')) as f:
+                assert 'timeout %d\n' % (1000 + n * 4 + i) in f.read()
+    # All at once: whatever order they come in, the last that was set is what stands there.
+    for n in range(10):
+        for i, c in enumerate(clients):
+            c.send(b'CONFIG SET timeout %d\r\nCONFIG REWRITE\r\n' % (5000 + n * 4 + i))
+        assert [c.read() for c in clients for _ in range(2)] == [b'OK'] * 8
+        with open(os.path.join(server.directory, 'test.conf')) as f:
+            assert 'timeout %s\n' % get(clients[0], 'timeout')[b'timeout'].decode() in f.read()
+
+
+def test_the_end_waits_for_what_is_being_written(start):
+    server = start(config='port {port}\ntimeout 3\n')
+    c = server.client()
+    held = Held(server)
+    c.send(b'CONFIG REWRITE\r\n')
+    held.wait_for_reader()
+    server.process.send_signal(signal.SIGTERM)
+    held.let_go()
+    assert server.wait_end() == 0
+    with open(held.path) as f:
+        assert 'timeout 3' in f.read()
+    assert os.path.isfile(held.path)
 
 
 # ---- rename-command, --check-config ----

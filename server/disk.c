@@ -1,0 +1,53 @@
+#include "server/disk.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "server/thread.h"
+
+static struct mailbox jobs;
+static int wake = -1;
+static pthread_t handle;
+static struct disk_job stop; /* without work: the last one */
+
+static void give_back(struct disk_job *job) {
+    struct thread *t = job->thread;
+    job->message.kind = MESSAGE_DISK;
+    mailbox_push(&t->returns, &job->message);
+    mailbox_fence();
+    if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
+}
+
+static void *run(void *unused) {
+    uint64_t times;
+    for (;;) {
+        if (read(wake, &times, sizeof times) < 0 && errno != EINTR) return unused;
+        mailbox_collect(&jobs);
+        for (struct disk_job *job; (job = (struct disk_job *)mailbox_next(&jobs));) {
+            if (!job->work) return unused;
+            uint64_t start = cycles_now();
+            job->good = job->work(&job->config, job->why);
+            job->cycles = cycles_now() - start;
+            give_back(job);
+        }
+    }
+}
+
+int disk_start(void) {
+    mailbox_init(&jobs);
+    wake = eventfd(0, EFD_CLOEXEC);
+    return wake < 0 ? errno : pthread_create(&handle, NULL, run, NULL);
+}
+
+void disk_give(struct disk_job *job) {
+    mailbox_push(&jobs, &job->message);
+    while (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
+}
+
+void disk_stop(void) {
+    disk_give(&stop);
+    pthread_join(handle, NULL);
+}
