@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_changes_nothing(start):
         assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
     assert get(c, 'port') == str(old) and get(c, 'timeout') == '0'
     assert answers(old) and server.client().command('PING') == b'PONG'
-    assert 'port %d: Address already in use' % taken in server.log()
+    test_service.wait_for(lambda: 'port %d: Address already in use' % taken in server.log())
     assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b'OK' and answers(taken) and not answers(old)
 
 
@@ -138,7 +138,7 @@ def test_sockets_of_a_service_manager_stay(start, tmp_path):
     server.wait_ready()
     c = server.client()
     assert c.command('CONFIG', 'SET', 'port', free_port()) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
-    assert 'those of the service manager' in server.log()
+    test_service.wait_for(lambda: 'those of the service manager' in server.log())
     assert answers(port) and answers(path)
 
 
