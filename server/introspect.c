@@ -214,7 +214,7 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
                 n++;
                 if (round) reply_bulk_text(r, row->name);
             }
-            for (; filter != LIST_ALL && sub && sub->name; sub++) {
+            for (; sub && sub->name; sub++) {
                 char name[COMMAND_FULL_NAME];
                 if (!listed(sub, filter, &argv[4])) continue;
                 n++;

@@ -96,7 +96,7 @@ def test_docs_of_some(server, reference, protocol):
 
 def test_count_is_that_of_the_list(server):
     c = server.client()
-    assert c.command('COMMAND', 'COUNT') == len(c.command('COMMAND')) == len(c.command('COMMAND', 'LIST'))
+    assert c.command('COMMAND', 'COUNT') == len(c.command('COMMAND'))
 
 
 def test_list_filters(server, reference, protocol):
@@ -113,7 +113,9 @@ def test_list_filters(server, reference, protocol):
         assert {bytes(x) for x in want} & here == {bytes(x) for x in have} - LATER, words
     for words in (('FILTERBY',), ('FILTERBY', 'x', 'y'), ('x',), ('FILTERBY', 'MODULE'), ('FILTERBY', 'PATTERN', 'a', 'b'), ('x', 'PATTERN', 'a')):
         assert same(a.command('COMMAND', 'LIST', *words), b.command('COMMAND', 'LIST', *words)), words
-    assert {bytes(x) for x in b.command('COMMAND', 'LIST')} == {bytes(row[0]) for row in rows}
+    # Without a filter too the subcommands are listed.
+    want, have = ({bytes(x) for x in c.command('COMMAND', 'LIST')} for c in (a, b))
+    assert want & here == have - LATER and b'config|get' in have
 
 
 def calls_of(row):
