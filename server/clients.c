@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "server/conn.h"
 
@@ -175,10 +176,12 @@ enum hop_result client_kill_piece(struct shard *s, struct hop *h, struct reply *
     int64_t n = 0;
     uint32_t end = h->state + 16 * LIST_SLICE < t->n_slots ? (uint32_t)h->state + 16 * LIST_SLICE : t->n_slots;
     if (f.addr || f.laddr) end = h->state + LIST_SLICE < t->n_slots ? (uint32_t)h->state + LIST_SLICE : t->n_slots;
-    for (; h->state < end; h->state++) {
+    for (; h->state < end && n < LIST_SLICE; h->state++) {
         struct conn *c = t->slots[h->state];
         if (!c || !killed(&f, c, h->origin)) continue;
         conn_close(c, c == h->origin);
+        /* The reply may overtake the close; whoever has it must find the others gone. */
+        if (c != h->origin) shutdown(c->stream.fd, SHUT_RDWR);
         n++;
     }
     if (n) reply_bytes(r, (const char *)&n, sizeof n);

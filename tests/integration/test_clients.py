@@ -2,6 +2,7 @@
 
 import re
 import resource
+import select
 import time
 
 import pytest
@@ -74,6 +75,18 @@ def test_kill_by_id_address_and_type(server):
     assert all(closed(other) for other in others)
     assert a.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'no') == 1      # answered, then closed
     assert closed(a)
+
+
+def test_whoever_is_killed_is_gone_before_the_reply(server):
+    """A connection that may be used next must show its end at once, and not at the end of its next command."""
+    killer, others = server.client(), [server.client() for _ in range(300)]
+    for other in others:
+        assert other.command('PING') == b'PONG'
+    ends = select.poll()
+    for other in others:
+        ends.register(other.socket, select.POLLIN)
+    assert killer.command('CLIENT', 'KILL', 'TYPE', 'normal') == 300
+    assert len(ends.poll(0)) == 300
 
 
 def test_kill_refuses_what_it_does_not_know(server):
