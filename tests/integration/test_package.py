@@ -19,8 +19,8 @@ from server import ROOT, free_port
 pytestmark = [pytest.mark.skipif(os.environ.get('DARTER_TEST_PACKAGE') != '1', reason='only by tools/test package'), pytest.mark.alone]
 
 EXPECTED = {
-    '/etc/darter/darter.conf', '/etc/logrotate.d/darter', '/usr/bin/darter', '/usr/lib/sysusers.d/darter.conf', '/usr/lib/tmpfiles.d/darter.conf',
-    '/usr/share/man/man1/darter.1.gz', '/usr/share/man/man5/darter.conf.5.gz', '/usr/share/doc/darter/copyright',
+    '/etc/darter/darter.conf', '/etc/logrotate.d/darter', '/usr/bin/darter', '/usr/bin/darter-bench', '/usr/lib/sysusers.d/darter.conf', '/usr/lib/tmpfiles.d/darter.conf',
+    '/usr/share/man/man1/darter.1.gz', '/usr/share/man/man1/darter-bench.1.gz', '/usr/share/man/man5/darter.conf.5.gz', '/usr/share/doc/darter/copyright',
 }
 
 
