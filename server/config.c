@@ -38,7 +38,7 @@ static const struct arg *matching(const struct directive *d, const char *name, c
     if (!name) return NULL;
     for (uint32_t i = 0; i < n; i++) {
         if (d->flags & DIRECTIVE_HIDDEN && !is_plain(&patterns[i])) continue;
-        if (glob_match(patterns[i].p, patterns[i].size, name, strlen(name), true)) return &patterns[i];
+        if (glob_match(patterns[i].p, patterns[i].size, name, strlen(name), true, NULL)) return &patterns[i];
     }
     return NULL;
 }

@@ -145,7 +145,7 @@ void debug_change_repl_id(struct conn *c, struct arg *argv, uint32_t argc, struc
 void debug_stringmatch(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)c;
     (void)argc;
-    reply_int(r, glob_match(argv[2].p, argv[2].size, argv[3].p, argv[3].size, false));
+    reply_int(r, glob_match(argv[2].p, argv[2].size, argv[3].p, argv[3].size, false, NULL));
 }
 
 /* A switch of something that is not there, so that off is as good as on. */

@@ -182,7 +182,7 @@ static bool listed(const struct command *row, enum list_filter filter, const str
     switch (filter) {
     case LIST_ALL: return true;
     case LIST_MODULE: return false;
-    case LIST_PATTERN: return glob_match(by->p, by->size, name, strlen(name), true);
+    case LIST_PATTERN: return glob_match(by->p, by->size, name, strlen(name), true, NULL);
     case LIST_ACLCAT:
         for (size_t i = 0; i < LENGTH(acl_names); i++)
             if (categories(row) & acl_names[i].bit && arg_is(by, acl_names[i].name)) return true;

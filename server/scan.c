@@ -12,6 +12,8 @@
 #define WALK_COST_MAX 1000u
 /* A key's cost grows with the bytes that are matched and copied. */
 #define WALK_COST_BYTES 128u
+/* And with the steps that a pattern takes beyond those that most do. */
+#define WALK_COST_STEPS 128u
 /* Segments between the prefetch of a bucket's entries and the visit. */
 #define WALK_AHEAD 4u
 /* Expired keys that RANDOMKEY draws, and deletes, before it gives up. */
@@ -36,6 +38,13 @@ static void set_pattern(struct walk *w, const struct arg *a) {
     w->pattern_size = a->size;
 }
 
+static bool matches(struct walk *w, const char *key, uint32_t size) {
+    uint64_t steps = 0;
+    bool yes = glob_match(w->pattern, w->pattern_size, key, size, false, &steps);
+    w->cost += steps / WALK_COST_STEPS;
+    return yes;
+}
+
 static void visit(void *arg, uint64_t hash_prefix, table_slot *slot) {
     struct walk *w = arg;
     const struct entry *e = table_entry(*slot);
@@ -45,7 +54,7 @@ static void visit(void *arg, uint64_t hash_prefix, table_slot *slot) {
     w->cost += 1 + size / WALK_COST_BYTES;
     if (entry_expired(e, w->s->now_ms)) return;
     if (w->type != ANY_TYPE && (int)entry_type(e) != w->type) return;
-    if (w->pattern && !glob_match(w->pattern, w->pattern_size, key, size, false)) return;
+    if (w->pattern && !matches(w, key, size)) return;
     reply_bulk(w->r, key, size);
     w->found++;
 }

@@ -9,7 +9,7 @@
 
 #include "server/glob.h"
 
-static bool match(const char *pattern, const char *text) { return glob_match(pattern, strlen(pattern), text, strlen(text), false); }
+static bool match(const char *pattern, const char *text) { return glob_match(pattern, strlen(pattern), text, strlen(text), false, NULL); }
 
 static void patterns_match_as_in_redis(void **state) {
     static const struct {
@@ -31,16 +31,16 @@ static void patterns_match_as_in_redis(void **state) {
 }
 
 static void bytes_are_bytes(void **state) {
-    assert_true(glob_match("*\0", 2, "end\0", 4, false));
-    assert_false(glob_match("*\0", 2, "end", 3, false));
-    assert_true(glob_match("a?b", 3, "a\0b", 3, false));
-    assert_true(glob_match("\xff*", 2, "\xff\xfe", 2, false));
+    assert_true(glob_match("*\0", 2, "end\0", 4, false, NULL));
+    assert_false(glob_match("*\0", 2, "end", 3, false, NULL));
+    assert_true(glob_match("a?b", 3, "a\0b", 3, false, NULL));
+    assert_true(glob_match("\xff*", 2, "\xff\xfe", 2, false, NULL));
 }
 
 static void case_can_be_ignored(void **state) {
-    assert_true(glob_match("MaxMem*", 7, "maxmemory", 9, true));
-    assert_true(glob_match("[A-C]x", 6, "bX", 2, true));
-    assert_false(glob_match("MaxMem*", 7, "maxmemory", 9, false));
+    assert_true(glob_match("MaxMem*", 7, "maxmemory", 9, true, NULL));
+    assert_true(glob_match("[A-C]x", 6, "bX", 2, true, NULL));
+    assert_false(glob_match("MaxMem*", 7, "maxmemory", 9, false, NULL));
 }
 
 /* The obvious way: exponential, so only for small texts. */
@@ -81,10 +81,43 @@ static void many_stars_multiply_nothing(void **state) {
     for (size_t i = 0; i < 2000; i += 2) memcpy(pattern + i, "a*", 2);
     pattern[1999] = 'b';
     memset(text, 'a', 100000);
-    assert_false(glob_match(pattern, 2000, text, 100000, false));
+    assert_false(glob_match(pattern, 2000, text, 100000, false, NULL));
     text[99999] = 'b';
     pattern[1999] = '*';
-    assert_true(glob_match(pattern, 2000, text, 100000, false));
+    assert_true(glob_match(pattern, 2000, text, 100000, false, NULL));
+}
+
+/* A client chooses both pattern and text: neither their product nor a class of a megabyte is gone through. */
+static void the_steps_of_a_match_are_bounded(void **state) {
+    enum { LONG = 1 << 20 };
+    static char pattern[LONG + 2], text[LONG];
+    uint64_t steps = 0;
+    memset(pattern, 'a', sizeof pattern);
+    memset(text, 'a', sizeof text);
+    pattern[0] = '*';
+    pattern[LONG / 2] = 'b';
+    assert_false(glob_match(pattern, LONG / 2 + 1, text, LONG, false, &steps));
+    assert_in_range(steps, LONG, 5 * LONG);
+    steps = 0;
+    pattern[1] = '[';
+    pattern[LONG / 2] = 'a';
+    assert_false(glob_match(pattern, LONG, "some-name", 9, false, &steps));
+    assert_in_range(steps, 4096, 8192);
+    steps = 0;
+    memset(pattern, '*', sizeof pattern);
+    assert_false(glob_match(pattern, LONG, "some-name", 9, false, &steps));
+    assert_in_range(steps, 4096, 8192);
+}
+
+/* The longest pattern that is always matched, at its slowest. */
+static void patterns_of_255_bytes_are_matched_exactly(void **state) {
+    char pattern[256] = "*", text[1024];
+    memset(pattern + 1, 'a', 253);
+    pattern[254] = 'b';
+    memset(text, 'a', sizeof text);
+    assert_false(glob_match(pattern, 255, text, sizeof text, false, NULL));
+    text[sizeof text - 1] = 'b';
+    assert_true(glob_match(pattern, 255, text, sizeof text, false, NULL));
 }
 
 int main(void) {
@@ -94,6 +127,8 @@ int main(void) {
         cmocka_unit_test(case_can_be_ignored),
         cmocka_unit_test(stars_agree_with_a_naive_matcher),
         cmocka_unit_test(many_stars_multiply_nothing),
+        cmocka_unit_test(the_steps_of_a_match_are_bounded),
+        cmocka_unit_test(patterns_of_255_bytes_are_matched_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,36 @@ static void keys_works_in_slices(void **state) {
     driver_drop(d);
 }
 
+/* Calls of SCAN until it is through, with a reply of whatever size. */
+static unsigned calls_of(struct driver *d, const char *options) {
+    unsigned calls = 0;
+    unsigned long long cursor = 0;
+    do {
+        char line[400];
+        sprintf(line, "SCAN %llu COUNT 1000 MATCH %s", cursor, options);
+        driver_split(d, line);
+        driver_run_args(d);
+        cursor = strtoull(strstr(d->out.p + 4, "\r\n") + 2, NULL, 10);
+        calls++;
+    } while (cursor);
+    return calls;
+}
+
+static void a_slow_pattern_makes_calls_shorter(void **state) {
+    struct driver *d = driver_new(1);
+    char line[400], many[101] = "", slow[64] = "*";
+    memset(many, 'a', 100);
+    memset(slow + 1, 'a', 50);
+    slow[51] = 'b';
+    for (unsigned i = 0; i < 400; i++) {
+        sprintf(line, "SET %s%u x", many, i);
+        EXPECT(d, line, "+OK|");
+    }
+    assert_true(calls_of(d, "*x*") <= 2);
+    assert_true(calls_of(d, slow) > 8);
+    driver_drop(d);
+}
+
 static void randomkey_draws_from_all_shards_body(struct driver *d) {
     unsigned char seen[50] = {0};
     EXPECT(d, "RANDOMKEY", "$-1|");
@@ -176,6 +206,7 @@ int main(void) {
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(keys_lists_what_matches),
         cmocka_unit_test(keys_works_in_slices),
+        cmocka_unit_test(a_slow_pattern_makes_calls_shorter),
         cmocka_unit_test(randomkey_draws_from_all_shards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
