@@ -22,7 +22,8 @@ struct conn;
 enum plan {
     PLAN_CONNECTION, /* at dispatch, on the connection's thread: on_connection */
     PLAN_SINGLE,     /* one hop on the shard of its key: on_shard */
-    PLAN_SPREAD,     /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive */
+    PLAN_SPREAD,     /* two or more keys that belong together: on_spread, as one hop if one shard has them all, else exclusive; CMD_SLICED:
+                      * on_spread may leave a state, with which on_shard goes on in slices (without a state on_shard begins by itself) */
     PLAN_FANOUT,     /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
     PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
     PLAN_CURSOR, /* a piece on the shard that the cursor in argv[1] names (cursor_shard), then on the next while scan_goes_on; one shard: one hop */
@@ -129,6 +130,9 @@ bool spread_write(const struct spread *x, const struct hop *h, uint32_t nth, str
 /* Runs while every shard of the spread is held; appends one RESP value. Written once, it serves one shard (a hop) and several (exclusive). */
 typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
 
+/* Frees what a sliced hop's state holds, at the end of the process: on_shard will not be called again. */
+typedef void hop_drop_fn(struct shard *s, struct hop *h, struct reply *r);
+
 /* Merges the replies of n pieces (each a whole piece's bytes, in shard order) into r. */
 typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r);
 
@@ -158,6 +162,7 @@ struct command {
     hop_fn *on_shard;
     spread_fn *on_spread;
     disk_fn *on_disk;
+    hop_drop_fn *on_drop; /* NULL: a sliced hop's state is a number */
     merge_fn *merge_custom;
     const struct command *subcommands; /* NULL-name-terminated */
     const char *const *hints;          /* COMMAND INFO's tips, NULL-terminated; or NULL */

@@ -186,9 +186,11 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
         wrong_arity(t, c, row);
         return true;
     }
-    if (one_shard(t, c, row, argv, argc, n_keys)) return true;
+    bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
+    if (!sliced && one_shard(t, c, row, argv, argc, n_keys)) return true;
     if (!drained(t, c)) return false;
-    if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
+    if (sliced) task_start_sliced(t, c, row, argv, argc, n_keys);
+    else if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
     else task_start_exclusive(t, c, row, argv, argc, n_keys);
     return true;
 }

@@ -7,12 +7,24 @@
  * To find the bytes themselves the rows are kept (a bit a cell, where a table of numbers would take 32) and walked back from the end:
  * a match goes to (i - 1, j - 1); else up if row i's bit is 0, as L(i - 1, j) > L(i, j - 1) holds exactly then; else left. So the same
  * path is found among equals as by a table.
+ *
+ * Rows times words are many, so it is done in slices, phase after phase, while other commands run. Both values are held as they were: blobs by
+ * reference (a writer copies them meanwhile), shorter ones copied.
  */
 #include "server/lcs.h"
 
+#include <mimalloc.h>
+
 #include "server/config.h"
 #include "server/strings.h"
+#include "shard/blob.h"
 #include "shard/memory.h"
+
+/* What a slice may cost: 50 to 100 us. The unit is a word of a row, or a byte of a string. */
+#define SLICE_COST 32768
+#define ROW_COST 4   /* of a row, besides its words */
+#define STEP_COST 4  /* of a step back: a line of another row, and a branch that nobody can foretell */
+#define RUN_COST 100 /* of a run, with its six numbers */
 
 struct lcs_options {
     bool length, index, with_match_length;
@@ -32,95 +44,191 @@ struct rows {
     size_t words, row_bytes, different, kept_bytes;
 };
 
-static void rows_drop(struct memory *m, struct rows *t) {
-    if (t->row) memory_free(m, t->row, t->words * 8);
-    if (t->matches) memory_free(m, t->matches, t->different * t->words * 8);
-    if (t->kept) memory_free(m, t->kept, t->kept_bytes);
-}
-
-/* Both strings have bytes. False: memory is refused. */
-static bool rows_make(struct memory *m, struct rows *t, const struct strings *x, bool keep) {
-    *t = (struct rows){.words = (x->b_size + 63) / 64, .row_bytes = (x->b_size + 7) / 8};
-    for (size_t i = 0; i < x->a_size; i++)
-        if (!t->place[x->a[i]]) t->place[x->a[i]] = (uint32_t)++t->different;
-    t->kept_bytes = keep ? t->row_bytes * x->a_size : 0;
-    t->row = memory_alloc(m, t->words * 8);
-    t->matches = memory_alloc(m, t->different * t->words * 8);
-    t->kept = keep ? memory_alloc(m, t->kept_bytes) : NULL;
-    if (!t->row || !t->matches || (keep && !t->kept)) {
-        rows_drop(m, t);
-        return false;
-    }
-    memset(t->row, 0xff, t->words * 8);
-    memset(t->matches, 0, t->different * t->words * 8);
-    for (size_t j = 0; j < x->b_size; j++) {
-        uint32_t place = t->place[x->b[j]];
-        if (place) t->matches[(place - 1) * t->words + j / 64] |= (uint64_t)1 << j % 64;
-    }
-    return true;
-}
-
-/* Runs through a; returns the length. */
-static uint32_t rows_fill(struct rows *t, const struct strings *x) {
-    for (size_t i = 0; i < x->a_size; i++) {
-        const uint64_t *matches = t->matches + (t->place[x->a[i]] - 1) * t->words;
-        uint64_t carry = 0;
-        for (size_t w = 0; w < t->words; w++) {
-            uint64_t row = t->row[w], match = matches[w], sum;
-            bool over = __builtin_add_overflow(row, row & match, &sum);
-            over |= __builtin_add_overflow(sum, carry, &sum);
-            carry = over;
-            t->row[w] = sum | (row & ~match);
-        }
-        if (t->kept) memcpy(t->kept + i * t->row_bytes, t->row, t->row_bytes); /* little-endian: bit j is bit j % 8 of byte j / 8 */
-    }
-    uint32_t length = 0;
-    for (size_t j = 0; j < x->b_size; j++) length += !(t->row[j / 64] >> j % 64 & 1);
-    return length;
-}
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kept rows are copied as bytes");
-
-static bool steps_up(const struct rows *t, size_t i, size_t j) {
-    return !(t->kept[(i - 1) * t->row_bytes + (j - 1) / 8] >> (j - 1) % 8 & 1);
-}
-
 /* A run of matches: where it begins in a and b. */
 struct run {
     size_t a, b, size;
 };
 
-static size_t reply_run(struct reply *r, const struct run *run, const struct lcs_options *o) {
-    if (run->size == 0 || (int64_t)run->size < o->min_match_length) return 0;
-    reply_array(r, o->with_match_length ? 3 : 2);
-    reply_array(r, 2);
-    reply_int(r, (int64_t)run->a);
-    reply_int(r, (int64_t)(run->a + run->size - 1));
-    reply_array(r, 2);
-    reply_int(r, (int64_t)run->b);
-    reply_int(r, (int64_t)(run->b + run->size - 1));
-    if (o->with_match_length) reply_int(r, (int64_t)run->size);
-    return 1;
+/* The phases, in order; each says true when it is through. */
+enum phase { PHASE_BYTES, PHASE_CLEAR, PHASE_PLACES, PHASE_ROWS, PHASE_LENGTH, PHASE_BACK, PHASE_DONE };
+
+/* An LCS under way. */
+struct work {
+    struct lcs_options o;
+    struct strings x;
+    struct rows t;
+    enum phase phase;
+    int64_t budget;    /* left of this slice */
+    size_t i, j, word; /* where the phase is: in a, in b, in the row */
+    bool carry;        /* into the row's next word */
+    uint32_t length, text_at;
+    char *text;        /* the common bytes, filled from the end: room for the length */
+    struct reply runs; /* each run of matches, last first */
+    struct run run;
+    size_t n_runs;
+    struct blob *blobs[2]; /* held */
+    char small[2][ENTRY_EMBEDDED_MAX + 1];
+};
+_Static_assert(INT64_TEXT_SIZE <= ENTRY_EMBEDDED_MAX + 1, "integers are written there too");
+
+/* ---- rows ---- */
+
+/* How many of these may be done now, at this cost each; 0: the slice is over, or there are none. */
+static size_t share(struct work *w, size_t left, int64_t cost) {
+    size_t n = w->budget > 0 ? (size_t)((w->budget + cost - 1) / cost) : 0;
+    if (n > left) n = left;
+    w->budget -= (int64_t)n * cost;
+    return n;
 }
 
-/* Walks back from the end. text (room for the length): the common bytes, or NULL; runs: each run of matches, last first, or NULL. Returns how many. */
-static size_t walk_back(
-    const struct rows *t, const struct strings *x, uint32_t length, char *text, struct reply *runs, const struct lcs_options *o) {
-    struct run run = {0};
-    size_t n = 0, i = x->a_size, j = x->b_size;
-    while (i > 0 && j > 0) {
-        if (x->a[i - 1] == x->b[j - 1]) {
-            run = (struct run){--i, --j, run.size + 1};
-            if (text) text[--length] = (char)x->a[i];
+/* Which bytes a has. */
+static bool find_bytes(struct work *w) {
+    for (size_t n = share(w, w->x.a_size - w->i, 1); n; n--, w->i++) {
+        uint32_t *place = &w->t.place[w->x.a[w->i]];
+        if (!*place) *place = (uint32_t)++w->t.different;
+    }
+    return w->i == w->x.a_size;
+}
+
+/* False: memory is refused. */
+static bool rows_alloc(struct memory *m, struct work *w) {
+    struct rows *t = &w->t;
+    t->words = (w->x.b_size + 63) / 64;
+    t->row_bytes = (w->x.b_size + 7) / 8;
+    t->kept_bytes = w->o.length ? 0 : t->row_bytes * w->x.a_size;
+    t->row = memory_alloc(m, t->words * 8);
+    t->matches = memory_alloc(m, t->different * t->words * 8);
+    t->kept = t->kept_bytes ? memory_alloc(m, t->kept_bytes) : NULL;
+    return t->row && t->matches && (t->kept || !t->kept_bytes);
+}
+
+static bool clear(struct work *w) {
+    struct rows *t = &w->t;
+    size_t all = (1 + t->different) * t->words;
+    while (w->word < all) {
+        bool first = w->word < t->words;
+        size_t n = share(w, first ? t->words - w->word : all - w->word, 1);
+        if (!n) return false;
+        memset(first ? t->row + w->word : t->matches + (w->word - t->words), first ? 0xff : 0, n * 8);
+        w->word += n;
+    }
+    return true;
+}
+
+static bool mark_places(struct work *w) {
+    struct rows *t = &w->t;
+    for (size_t n = share(w, w->x.b_size - w->j, 1); n; n--, w->j++) {
+        uint32_t place = t->place[w->x.b[w->j]];
+        if (place) t->matches[(place - 1) * t->words + w->j / 64] |= (uint64_t)1 << w->j % 64;
+    }
+    return w->j == w->x.b_size;
+}
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "kept rows are copied as bytes: bit j is bit j % 8 of byte j / 8");
+
+/* Words [from, to) of the row that a's byte i makes. */
+static void fill_words(struct work *w, size_t from, size_t to) {
+    struct rows *t = &w->t;
+    const uint64_t *matches = t->matches + (t->place[w->x.a[w->i]] - 1) * t->words;
+    uint64_t carry = w->carry;
+    for (size_t at = from; at < to; at++) {
+        uint64_t row = t->row[at], match = matches[at], sum;
+        bool over = __builtin_add_overflow(row, row & match, &sum);
+        over |= __builtin_add_overflow(sum, carry, &sum);
+        carry = over;
+        t->row[at] = sum | (row & ~match);
+    }
+    w->carry = carry;
+    size_t end = to * 8 < t->row_bytes ? to * 8 : t->row_bytes;
+    if (t->kept) memcpy(t->kept + w->i * t->row_bytes + from * 8, t->row + from, end - from * 8);
+}
+
+static bool fill_rows(struct work *w) {
+    while (w->i < w->x.a_size) {
+        size_t n = share(w, w->t.words - w->word, 1);
+        if (!n) return false;
+        fill_words(w, w->word, w->word + n);
+        w->word += n;
+        if (w->word < w->t.words) continue;
+        w->budget -= ROW_COST;
+        w->word = 0;
+        w->carry = false;
+        w->i++;
+    }
+    return true;
+}
+
+/* The zeros of the last row. */
+static bool count_length(struct work *w) {
+    for (size_t n = share(w, w->t.words - w->word, 1); n; n--, w->word++) {
+        size_t bits = w->x.b_size - w->word * 64;
+        uint64_t zeros = ~w->t.row[w->word];
+        if (bits < 64) zeros &= ((uint64_t)1 << bits) - 1;
+        w->length += (uint32_t)__builtin_popcountll(zeros);
+    }
+    return w->word == w->t.words;
+}
+
+/* ---- walking back ---- */
+
+static bool steps_up(const struct rows *t, size_t i, size_t j) {
+    return !(t->kept[(i - 1) * t->row_bytes + (j - 1) / 8] >> (j - 1) % 8 & 1);
+}
+
+static void end_run(struct work *w) {
+    struct run run = w->run;
+    struct reply *r = &w->runs;
+    w->run.size = 0;
+    if (!w->o.index || run.size == 0 || (int64_t)run.size < w->o.min_match_length) return;
+    w->budget -= RUN_COST;
+    w->n_runs++;
+    reply_array(r, w->o.with_match_length ? 3 : 2);
+    reply_array(r, 2);
+    reply_int(r, (int64_t)run.a);
+    reply_int(r, (int64_t)(run.a + run.size - 1));
+    reply_array(r, 2);
+    reply_int(r, (int64_t)run.b);
+    reply_int(r, (int64_t)(run.b + run.size - 1));
+    if (w->o.with_match_length) reply_int(r, (int64_t)run.size);
+}
+
+static bool walk_back(struct work *w) {
+    const struct strings *x = &w->x;
+    while (w->i > 0 && w->j > 0) {
+        if (!share(w, 1, STEP_COST)) return false;
+        if (x->a[w->i - 1] == x->b[w->j - 1]) {
+            w->run = (struct run){--w->i, --w->j, w->run.size + 1};
+            if (w->text) w->text[--w->text_at] = (char)x->a[w->i];
             continue;
         }
-        if (runs) n += reply_run(runs, &run, o);
-        run.size = 0;
-        if (steps_up(t, i, j)) i--;
-        else j--;
+        end_run(w);
+        if (steps_up(&w->t, w->i, w->j)) w->i--;
+        else w->j--;
     }
-    if (runs) n += reply_run(runs, &run, o);
-    return n;
+    end_run(w);
+    return true;
+}
+
+/* ---- replies ---- */
+
+static void reply_failed(struct reply *r) { reply_error(r, "ERR Insufficient memory, failed allocating transient memory for LCS"); }
+
+/* {"matches": [...], "len": length}: how many matches there are is known last, so they were written to a reply of their own. */
+static void reply_index(struct reply *r, struct reply *runs, size_t n_runs, uint32_t length) {
+    reply_map(r, 2);
+    reply_bulk_text(r, "matches");
+    reply_array(r, n_runs);
+    if (n_runs && !runs->failed) reply_take(r, runs, 0, runs->size);
+    if (runs->failed) r->failed = true;
+    reply_bulk_text(r, "len");
+    reply_int(r, length);
+}
+
+static void reply_result(struct reply *r, const struct lcs_options *o, struct work *w) {
+    struct reply none = {0};
+    if (o->length) reply_int(r, w ? w->length : 0);
+    else if (o->index) reply_index(r, w ? &w->runs : &none, w ? w->n_runs : 0, w ? w->length : 0);
+    else reply_bulk(r, w && w->text ? w->text : "", w ? w->length : 0);
 }
 
 static bool parse_options(const struct hop *h, struct lcs_options *o, struct reply *r) {
@@ -147,61 +255,103 @@ static bool parse_options(const struct hop *h, struct lcs_options *o, struct rep
     return true;
 }
 
-/* {"matches": [...], "len": length}: how many matches there are is known last, so they are written to a reply of their own. */
-static void reply_index(struct reply *r, const struct rows *t, const struct strings *x, uint32_t length, const struct lcs_options *o) {
-    struct reply runs = {.resp = r->resp};
-    size_t n = length ? walk_back(t, x, length, NULL, &runs, o) : 0;
-    reply_map(r, 2);
-    reply_bulk_text(r, "matches");
-    reply_array(r, n);
-    if (n) reply_take(r, &runs, 0, runs.size);
-    if (runs.failed) r->failed = true;
-    reply_bulk_text(r, "len");
-    reply_int(r, length);
-    reply_drop(&runs);
+/* ---- slices ---- */
+
+/* Keeps a value as it is now. */
+static const unsigned char *hold(struct work *w, unsigned which, const struct entry *e, size_t *size) {
+    struct blob *b = w->blobs[which] = entry_blob(e);
+    if (b) {
+        b->refs++;
+        *size = b->size;
+        return (const unsigned char *)b->bytes;
+    }
+    const char *p = entry_string(e, w->small[which], size);
+    if (p != w->small[which]) memcpy(w->small[which], p, *size);
+    return (const unsigned char *)w->small[which];
 }
 
-static void reply_text(struct reply *r, struct memory *m, const struct rows *t, const struct strings *x, uint32_t length) {
-    char *text = length ? memory_alloc(m, length) : NULL;
-    if (length && !text) {
-        reply_error(r, "ERR Insufficient memory, failed allocating transient memory for LCS");
-        return;
+void lcs_drop(struct shard *s, struct hop *h, struct reply *r) {
+    struct work *w = (struct work *)(uintptr_t)h->state;
+    struct rows *t = &w->t;
+    if (t->row) memory_free(s->memory, t->row, t->words * 8);
+    if (t->matches) memory_free(s->memory, t->matches, t->different * t->words * 8);
+    if (t->kept) memory_free(s->memory, t->kept, t->kept_bytes);
+    if (w->text) memory_free(s->memory, w->text, w->length);
+    for (unsigned i = 0; i < 2; i++) {
+        if (!w->blobs[i]) continue;
+        if (w->blobs[i]->shard == s->id) blob_release(s->memory, w->blobs[i]);
+        else reply_hold_blob(r, w->blobs[i]);
     }
-    if (length) walk_back(t, x, length, text, NULL, NULL);
-    reply_bulk(r, text ? text : "", length);
-    if (text) memory_free(m, text, length);
+    reply_drop(&w->runs);
+    mi_free(w);
+    h->state = 0;
 }
 
 void lcs(const struct spread *x, struct hop *h, struct reply *r) {
     struct key a, b;
     struct lcs_options o;
-    char scratch[2][INT64_TEXT_SIZE];
-    struct memory *m = x->shards[0]->memory;
     bool has_a = spread_read(x, h, 0, NULL, &a), has_b = spread_read(x, h, 1, NULL, &b);
     if ((has_a && entry_type(a.entry) != TYPE_STRING) || (has_b && entry_type(b.entry) != TYPE_STRING)) {
         reply_error(r, "ERR The specified keys must contain string values");
         return;
     }
-    struct strings in = {0};
-    if (has_a) in.a = (const unsigned char *)key_string(&a, scratch[0], &in.a_size);
-    if (has_b) in.b = (const unsigned char *)key_string(&b, scratch[1], &in.b_size);
+    size_t a_size = has_a ? entry_string_size(a.entry) : 0, b_size = has_b ? entry_string_size(b.entry) : 0;
     if (!parse_options(h, &o, r)) return;
-    /* Bytes that a table of 32-bit numbers would take: Redis' bound, which bounds the time here too (512 MiB: 2^27 cells, 2^21 words). */
-    if ((uint64_t)(in.a_size + 1) * (in.b_size + 1) > (uint64_t)config_current()->proto_max_bulk_len / 4) {
+    /* Bytes that a table of 32-bit numbers would take: Redis' bound, which bounds memory and time here too (512 MiB: 2^27 cells, 2^21 words). */
+    if ((uint64_t)(a_size + 1) * (b_size + 1) > (uint64_t)config_current()->proto_max_bulk_len / 4) {
         reply_error(r, "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
         return;
     }
-    struct rows t = {0};
-    bool empty = !in.a_size || !in.b_size;
-    if (o.length && in.a_size > in.b_size)
-        in = (struct strings){in.b, in.a, in.b_size, in.a_size}; /* the longer one's bits make fuller words */
-    if (!empty && !rows_make(m, &t, &in, !o.length)) {
-        reply_error(r, "ERR Insufficient memory, failed allocating transient memory for LCS");
+    if (!a_size || !b_size) {
+        reply_result(r, &o, NULL);
         return;
     }
-    uint32_t length = empty ? 0 : rows_fill(&t, &in);
-    if (o.length) reply_int(r, length);
-    else if (o.index) reply_index(r, &t, &in, length, &o);
-    else reply_text(r, m, &t, &in, length);
-    rows_drop(m, &t);
+    struct work *w = mi_malloc(sizeof *w);
+    if (!w) {
+        reply_failed(r);
+        return;
+    }
+    *w = (struct work){.o = o, .runs = {.resp = h->resp}};
+    w->x.a = hold(w, 0, a.entry, &w->x.a_size);
+    w->x.b = hold(w, 1, b.entry, &w->x.b_size);
+    if (o.length && a_size > b_size) w->x = (struct strings){w->x.b, w->x.a, b_size, a_size}; /* the longer one's bits make fuller words */
+    h->state = (uint64_t)(uintptr_t)w;
+}
+
+/* Goes on to the next phase. False: memory is refused. */
+static bool next_phase(struct memory *m, struct work *w) {
+    switch (++w->phase) {
+    case PHASE_CLEAR: return rows_alloc(m, w);
+    case PHASE_BACK:
+        if (w->o.length || !w->length) {
+            w->phase = PHASE_DONE;
+            return true;
+        }
+        w->i = w->x.a_size;
+        w->j = w->x.b_size;
+        w->text_at = w->length;
+        return w->o.index || (w->text = memory_alloc(m, w->length));
+    default: w->i = w->j = w->word = 0; return true;
+    }
+}
+
+enum hop_result lcs_slice(struct shard *s, struct hop *h, struct reply *r) {
+    static bool (*const phases[])(struct work * w) = {find_bytes, clear, mark_places, fill_rows, count_length, walk_back};
+    if (!h->state) {
+        struct spread x = {&s, 1};
+        lcs(&x, h, r);
+        if (!h->state) return HOP_DONE;
+    }
+    struct work *w = (struct work *)(uintptr_t)h->state;
+    w->budget = SLICE_COST;
+    while (w->phase != PHASE_DONE) {
+        if (!phases[w->phase](w)) return HOP_AGAIN;
+        if (next_phase(s->memory, w)) continue;
+        reply_failed(r);
+        lcs_drop(s, h, r);
+        return HOP_DONE;
+    }
+    reply_result(r, &w->o, w);
+    lcs_drop(s, h, r);
+    return HOP_DONE;
 }

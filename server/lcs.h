@@ -4,6 +4,8 @@
 
 #include "server/command.h"
 
-spread_fn lcs;
+spread_fn lcs; /* looks, and replies at once or leaves the work in h->state */
+hop_fn lcs_slice;
+hop_drop_fn lcs_drop;
 
 #endif

@@ -4,6 +4,7 @@
 #include <mimalloc.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "shard/blob.h"
 #include "shard/keyspace.h"
@@ -110,6 +111,12 @@ void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size)
     r->refs[r->n_refs++] = (struct reply_ref){.at = r->size, .blob = b, .start = start, .size = size};
     r->refs_bytes += size;
     REPLY_LITERAL(r, "\r\n");
+}
+
+/* A ref behind every byte is never taken along. */
+void reply_hold_blob(struct reply *r, struct blob *b) {
+    if (!room_for_ref(r)) abort(); /* a few bytes refused: nothing can be answered any more */
+    r->refs[r->n_refs++] = (struct reply_ref){.at = SIZE_MAX, .blob = b};
 }
 
 void reply_null(struct reply *r) {

@@ -63,6 +63,8 @@ void reply_bulk_text(struct reply *r, const char *text); /* up to its NUL */
 void reply_bulk_int(struct reply *r, int64_t v);         /* as a bulk of decimal digits */
 /* Bytes [start, start + size) of a blob, as a bulk; counts a reference if it is worth it, so only on the blob's shard. */
 void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size);
+/* Takes over a reference that goes back to the blob's shard when the reply is dropped; nothing of it is sent. Only of a piece's reply. */
+void reply_hold_blob(struct reply *r, struct blob *b);
 void reply_null(struct reply *r);            /* $-1 or _ */
 void reply_null_array(struct reply *r);      /* *-1 or _ */
 void reply_array(struct reply *r, size_t n); /* n values follow */

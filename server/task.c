@@ -5,8 +5,10 @@
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
  *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text a slice a tick is put into the output (MERGE_TEXT)
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
+ *   SLICED     | (one shard has all keys, or EXCLUSIVE left it)   | one piece, in slices (LCS)
+ *              | WAVE -> done                                     |
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
- *              | stand still) -> runs -> done                     |
+ *              | stand still) -> runs -> done, or SLICED          |
  *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
  *
  * The token: thread 0 gives it to one coordinator at a time, in the order of asking. A shard stands still between two hops: its thread
@@ -23,7 +25,7 @@
 #include "server/thread.h"
 #include "shard/blob.h"
 
-enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_EXCLUSIVE, TASK_DISK };
+enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK };
 
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
 
@@ -134,8 +136,11 @@ static void drop_contents(struct task *k) {
 }
 
 void task_drop(struct task *k, uint32_t n_threads) {
-    for (uint32_t s = 0; k->kind == TASK_FANOUT && s < n_threads; s++)
-        if (k->pieces[s]) args_discard_blobs(k->pieces[s]->hops[0].argv, k->pieces[s]->hops[0].argc);
+    for (uint32_t s = 0; s < n_threads; s++) {
+        struct batch *b = k->pieces[s];
+        if (b && k->kind == TASK_FANOUT) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
+        if (b && k->row->on_drop && b->hops[0].state) k->row->on_drop(server.threads[s]->shard, &b->hops[0], &b->replies);
+    }
     drop_contents(k);
     mi_free(k);
 }
@@ -351,11 +356,22 @@ bool task_run_merges(struct thread *t) {
     return t->merges != NULL;
 }
 
+/* The reply of the only piece. */
+static void take_whole(struct thread *t, struct task *k) {
+    struct reply *r = output(t, k);
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        if (!k->pieces[s]) continue;
+        reply_take(r, &k->pieces[s]->replies, 0, k->pieces[s]->replies.size);
+        if (k->pieces[s]->replies.failed) k->conn->out.failed = true;
+    }
+}
+
 /* All pieces of a wave are back, and what is put together in slices is. */
 static void wave_done(struct thread *t, struct task *k) {
     if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
         if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
     } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
+    else if (k->kind == TASK_SLICED) take_whole(t, k);
     else
         for (uint32_t s = 0; s < t->n_threads; s++)
             if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
@@ -479,19 +495,50 @@ static void send_note(struct thread *t, uint32_t to, bool to_requests, enum mess
     thread_want_wake(t, to);
 }
 
-void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+/* A task with the hashes of its keys, or NULL (that is replied). */
+static struct task *hashed_task(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
     struct task *k = task_new(t, c, row, TASK_EXCLUSIVE, argv, argc, true);
     if (!k) {
         no_memory(t, c);
-        return;
-    }
-    if (!hash_keys(t, k, n_keys)) {
+    } else if (!hash_keys(t, k, n_keys)) {
         reply_no_memory(output(t, k));
         finish(t, k);
-        return;
+        return NULL;
     }
+    return k;
+}
+
+static void ask_for_token(struct thread *t, struct task *k) {
     t->stats.exclusives++;
     send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
+}
+
+void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    struct task *k = hashed_task(t, c, row, argv, argc, n_keys);
+    if (k) ask_for_token(t, k);
+}
+
+static void send_sliced(struct thread *t, struct task *k, uint32_t shard, uint64_t state) {
+    k->kind = TASK_SLICED;
+    k->wave_end = k->n_keys; /* there is no other wave */
+    send_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, state);
+}
+
+void task_start_sliced(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    struct task *k = hashed_task(t, c, row, argv, argc, n_keys);
+    if (!k) return;
+    uint32_t shard = 0;
+    for (uint32_t i = 0; i < n_keys; i++) {
+        const struct arg *key = &k->argv[row->key_first + i * (uint32_t)row->key_step];
+        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[i]), t->n_threads);
+        if (i && s != shard) {
+            ask_for_token(t, k);
+            return;
+        }
+        shard = s;
+    }
+    send_sliced(t, k, shard, 0);
 }
 
 static void give_token(struct thread *t) {
@@ -561,5 +608,6 @@ void task_stopped(struct thread *t, struct task *k) {
     t->stands_still = false;
     thread_take_config(t);
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
-    finish(t, k);
+    if (k->hop.state) send_sliced(t, k, t->id, k->hop.state);
+    else finish(t, k);
 }

@@ -222,7 +222,10 @@ static void driver_run_args(struct driver *d) {
     struct spread x = one ? (struct spread){first, 1} : (struct spread){d->shards, d->n};
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: driver_hop(*first, row->on_shard, &h, &d->out); break;
-    case PLAN_SPREAD: row->on_spread(&x, &h, &d->out); break;
+    case PLAN_SPREAD:
+        row->on_spread(&x, &h, &d->out);
+        if (h.state) driver_hop(d->shards[0], row->on_shard, &h, &d->out);
+        break;
     case PLAN_FANOUT:
         if (one) driver_hop(*first, row->on_shard, &h, &d->out);
         else driver_fanout(d, row, &h);

@@ -1,3 +1,4 @@
+#include "server/lcs.h"
 #include "tests/unit/command_driver.h"
 
 static void options_body(struct driver *d) {
@@ -86,11 +87,73 @@ static void the_bound_is_that_of_a_table(void **state) {
     driver_drop(d);
 }
 
+/* Two strings of 11,000 bytes each, with much in common; "a" and "b" under one tag, so that one shard has both. */
+static void set_long_ones(struct driver *d) {
+    static char line[2 * 11000 + 64];
+    char *to = line + sprintf(line, "MSET {t}a ");
+    for (unsigned i = 0; i < 11000; i++) *to++ = "abcab"[i % 5];
+    to += sprintf(to, " {t}b ");
+    for (unsigned i = 0; i < 11000; i++) *to++ = "abcd"[i % 4];
+    *to = 0;
+    EXPECT(d, line, "+OK|");
+}
+
+/* LCS {t}a {t}b, which must run in slices; between the first and the second one the line is run. Returns how many slices there were. */
+static unsigned run_sliced(struct driver *d, const char *meanwhile, struct reply *r) {
+    struct arg argv[] = {{"LCS", 3, 0}, {"{t}a", 4, 0}, {"{t}b", 4, 0}};
+    uint64_t hashes[2];
+    for (unsigned i = 0; i < 2; i++) hashes[i] = hash_key(&d->secret, argv[1 + i].p, 4);
+    struct hop h = {.hash = hashes[0], .hashes = hashes, .argv = argv, .argc = 3, .n_keys = 2, .key_first = 1, .key_step = 1, .resp = 2};
+    struct shard *s = d->shards[driver_shard(d, &argv[1], hashes[0])];
+    unsigned n = 1;
+    while (lcs_slice(s, &h, r) == HOP_AGAIN) {
+        if (n++ > 1) continue;
+        if (!meanwhile) {
+            lcs_drop(s, &h, r);
+            break;
+        }
+        EXPECT(d, meanwhile, ":1|");
+    }
+    return n;
+}
+
+/* Whatever is written meanwhile, the answer is that of the moment at which it began. */
+static void values_are_held_during_slices_body(struct driver *d) {
+    static const char *const meanwhile[] = {"EXISTS {t}a", "DEL {t}a", "DEL {t}b", "COPY {t}x {t}a REPLACE"};
+    struct reply first = {.resp = 2};
+    EXPECT(d, "SET {t}x other", "+OK|");
+    for (unsigned i = 0; i < sizeof meanwhile / sizeof *meanwhile; i++) {
+        struct reply r = {.resp = 2};
+        set_long_ones(d);
+        assert_true(run_sliced(d, meanwhile[i], i ? &r : &first) >= 20);
+        if (i) assert_int_equal(r.size, first.size);
+        if (i) assert_memory_equal(r.p, first.p, r.size);
+        reply_drop(&r);
+    }
+    assert_true(first.size > 5000);
+    reply_drop(&first);
+}
+static void values_are_held_during_slices(void **state) { driver_each(values_are_held_during_slices_body); }
+
+static void work_that_is_dropped_leaves_nothing(void **state) {
+    struct driver *d = driver_new(1);
+    set_long_ones(d);
+    size_t before = memory_used(d->shards[0]->memory);
+    struct reply r = {.resp = 2};
+    assert_int_equal(run_sliced(d, NULL, &r), 2);
+    assert_int_equal(memory_used(d->shards[0]->memory), before);
+    EXPECT(d, "DEL {t}a {t}b", ":2|");
+    reply_drop(&r);
+    driver_drop(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options),
         cmocka_unit_test(bits_agree_with_a_table),
         cmocka_unit_test(the_bound_is_that_of_a_table),
+        cmocka_unit_test(values_are_held_during_slices),
+        cmocka_unit_test(work_that_is_dropped_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,79 @@
+"""What takes long goes on in slices: other clients have their turn between them."""
+
+import select
+
+from resp import encode
+from server import SLOW
+
+LETTERS = b'abcab' * 2300, b'abcd' * 2870
+
+
+def long_slices(server):
+    """How many slices of long commands there were so far, on all threads."""
+    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
+
+
+def answered_first(slow, command, other, question, answer, tries=50):
+    """Whether, at least once, a question that was sent after the slow command is answered before it."""
+    first = False
+    for _ in range(tries):
+        slow.send(command)
+        assert other.command(*question) == answer
+        first = not select.select([slow.socket], [], [], 0)[0]
+        slow.read()
+        if first:
+            break
+    return first
+
+
+def test_lcs_of_one_shard_lets_others_in(server):
+    slow, other = server.client(timeout=60 * SLOW), server.client(timeout=60 * SLOW)
+    slow.pipeline([('SET', '{t}a', LETTERS[0]), ('SET', '{t}b', LETTERS[1]), ('SET', '{t}x', 'y')])
+    before = long_slices(server)
+    assert len(slow.command('LCS', '{t}a', '{t}b')) > 5000
+    assert long_slices(server) >= before + 20
+    assert answered_first(slow, encode('LCS', '{t}a', '{t}b', 'IDX'), other, ('GET', '{t}x'), b'y')
+
+
+def test_lcs_of_two_shards_lets_others_in(server):
+    slow, other = server.client(timeout=60 * SLOW), server.client(timeout=60 * SLOW)
+    names = ['k%d' % n for n in range(8)]       # some two of them are on different shards
+    for n, name in enumerate(names):
+        assert slow.command('SET', name, LETTERS[n % 2]) == b'OK'
+    expected = slow.command('LCS', 'k0', 'k1', 'LEN')
+    for name in names[1::2]:
+        before = long_slices(server)
+        assert slow.command('LCS', 'k0', name, 'LEN') == expected
+        assert long_slices(server) >= before + 20
+        assert answered_first(slow, encode('LCS', 'k0', name), other, ('STRLEN', name), len(LETTERS[1]))
+    assert slow.command('DEL', *names) == 8     # the values that were held are given back
+    assert int(server.info('memory')['used_memory']) < 16 << 20
+
+
+def test_a_client_that_leaves_during_lcs_leaves_nothing(server):
+    slow = server.client()
+    slow.pipeline([('SET', 'a', LETTERS[0]), ('SET', 'b', LETTERS[1])])
+    for _ in range(3):
+        gone = server.client()
+        gone.send(encode('LCS', 'a', 'b') * 3)
+        gone.close()
+    assert len(slow.command('LCS', 'a', 'b')) > 5000
+
+
+def test_a_server_ends_during_lcs(start):
+    server = start()
+    slow = server.client()
+    slow.pipeline([('SET', 'a', LETTERS[0]), ('SET', 'b', LETTERS[1])])
+    for _ in range(5):
+        server.client().send(encode('LCS', 'a', 'b', 'IDX'))
+    server.stop()
+
+
+def test_patterns_have_a_bound(server):
+    client = server.client(timeout=20)
+    client.command('SET', 'a' * 100000, 'x')
+    slow = '*' + 'a' * 50000 + 'b'
+    assert client.command('KEYS', slow) == []
+    assert client.command('SCAN', '0', 'MATCH', slow, 'COUNT', '1000')[1] == []
+    assert client.command('CONFIG', 'GET', '*[' + '0' * 1000000) == []
+    assert client.command('COMMAND', 'LIST', 'FILTERBY', 'PATTERN', '[' + '0' * 1000000) == []
