@@ -138,8 +138,8 @@ static void take_reports(struct bench *b) {
         results_add(&b->results, report);
         b->ended += report->last;
         atomic_store_explicit(&report->busy, false, memory_order_release);
+        progress_show(&b->progress, &b->results);
     }
-    progress_show(&b->progress, &b->results);
 }
 
 static void take_signal(struct bench *b) {

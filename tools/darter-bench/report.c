@@ -138,11 +138,11 @@ static void print_histogram(const struct histogram *h) {
 static void print_latency(const struct histogram *h) {
     static const double percents[] = {50, 90, 99, 99.9, 99.99};
     printf("Latency summary, all times are in usec:\n");
-    printf("Count: %" PRIu64 "  Average: %.4f  StdDev: %.2f\n", h->count, histogram_mean(h) / 1e3, histogram_deviation(h) / 1e3);
-    printf("Min: %.4f  Median: %.4f  Max: %.4f\n", h->count ? (double)h->min / 1e3 : 0, histogram_percentile(h, 50) / 1e3,
+    printf("Count: %" PRIu64 "  Average: %.3f  StdDev: %.3f\n", h->count, histogram_mean(h) / 1e3, histogram_deviation(h) / 1e3);
+    printf("Min: %.3f  Median: %.3f  Max: %.3f\n", h->count ? (double)h->min / 1e3 : 0, histogram_percentile(h, 50) / 1e3,
         (double)h->max / 1e3);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++)
-        printf("%sp%g: %.1f", i ? "  " : "", percents[i], histogram_percentile(h, percents[i]) / 1e3);
+        printf("%sp%g: %.3f", i ? "  " : "", percents[i], histogram_percentile(h, percents[i]) / 1e3);
     printf("\n%s\n", rule);
     print_histogram(h);
     printf("%s\n", rule);
