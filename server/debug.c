@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "server/debug_replies.h"
+#include "server/debug_table.h"
 #include "server/route.h"
 
 #define POPULATE_SLICE 256u /* keys of one slice: about 100 us */
@@ -130,60 +131,16 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
     return HOP_DONE;
 }
 
-/* ---- HTSTATS ---- */
-
-static enum hop_result debug_htstats(struct shard *s, struct hop *h, struct reply *r) {
-    int64_t n;
-    struct table_stats stats = {0};
-    bool good = parse_int64(h->argv[2].p, h->argv[2].size, &n) && n >= 0 && n < s->n_dbs;
-    if (good) table_stats(&s->dbs[n]->keys, &stats);
-    reply_bytes(r, good ? "1" : "0", 1);
-    reply_bytes(r, (const char *)&stats, sizeof stats);
-    return HOP_DONE;
-}
-
-static void merge_htstats(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
-    char *text = malloc(2048 + 2048 * (size_t)n);
-    size_t at = 0, size = 2048 + 2048 * (size_t)n;
-    (void)h;
-    if (!text) {
-        reply_no_memory(r);
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        struct table_stats t;
-        if (pieces[i]->size != sizeof t + 1 || pieces[i]->p[0] != '1') {
-            reply_error(r, "ERR Out of range database");
-            free(text);
-            return;
-        }
-        memcpy(&t, pieces[i]->p + 1, sizeof t);
-        at += (size_t)snprintf(text + at, size - at,
-            "[shard %u]\n keys: %llu\n segments: %llu\n directory: 2^%u (%llu)\n buckets: %llu\n slots: %llu\n load: %.3f\n home: %llu\n "
-            "neighbour: %llu\n stash: %llu\n"
-            " chained: %llu in %llu buckets\n splits: %llu\n merges: %llu\n growth withheld: %llu\n bytes: %llu (%.2f a key)\n fill of "
-            "segments, by sixteenths:",
-            i, (unsigned long long)t.entries, (unsigned long long)t.segments, t.depth, (unsigned long long)t.directory_size,
-            (unsigned long long)t.buckets, (unsigned long long)t.slots, t.slots ? (double)t.entries / (double)t.slots : 0.0,
-            (unsigned long long)t.home, (unsigned long long)t.neighbour, (unsigned long long)t.stash, (unsigned long long)t.chain,
-            (unsigned long long)t.chain_buckets, (unsigned long long)t.splits, (unsigned long long)t.merges, (unsigned long long)t.withheld,
-            (unsigned long long)t.bytes, t.entries ? (double)t.bytes / (double)t.entries : 0.0);
-        for (size_t j = 0; j < sizeof t.fill / sizeof *t.fill; j++)
-            at += (size_t)snprintf(text + at, size - at, " %llu", (unsigned long long)t.fill[j]);
-        at += (size_t)snprintf(text + at, size - at, "\n");
-    }
-    reply_verbatim(r, "txt", text, at);
-    free(text);
-}
-
 const char *const debug_help[] = {"CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
     "    Return a protocol error with <string> as message.", "LOG <message>", "    Write <message> to the server log.", "PANIC",
     "    Crash the server simulating a panic.", "PROTOCOL <type>",
     "    Reply with a test value of the specified type. <type> can be: string,",
     "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,", "    true, false.", "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted: lists decide for themselves.", "SEGFAULT", "    Crash the server with sigsegv.", "STRINGMATCH-LEN <pattern> <text>",
-    "    Reply 1 if the glob matches the text.", "HTSTATS <dbid>", "    Show the statistics of a database's table, per shard.",
-    "OBJECT <key>", "    Show low level info about a key and its value.", "POPULATE <count> [<prefix>] [<size>]",
+    "    Reply 1 if the glob matches the text.", "HTSTATS <dbid> [full]",
+    "    Show the statistics of a database's table: of all shards together; full: and of each.", "HTSTATS-KEY <key> [full]",
+    "    Like HTSTATS, of the table of a key's value.", "OBJECT <key>", "    Show low level info about a key and its value.",
+    "POPULATE <count> [<prefix>] [<size>]",
     "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
@@ -215,9 +172,16 @@ const struct command debug_subcommands[] = {
         .arity = -3,
         .plan = PLAN_ALL,
         .merge = MERGE_CUSTOM,
-        .flags = DEBUG_FLAGS,
+        .flags = DEBUG_FLAGS | CMD_SLICED,
         .on_shard = debug_htstats,
-        .merge_custom = merge_htstats},
+        .merge_custom = debug_htstats_merge},
+    {.name = "htstats-key",
+        .arity = -3,
+        .plan = PLAN_SINGLE,
+        .flags = DEBUG_FLAGS,
+        .on_shard = debug_htstats_key,
+        .keys = {KEY_RANGE(2, 0, 1, KEY_RO)},
+        .n_key_specs = 1},
     {.name = "protocol", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_protocol},
     {.name = "error", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_error},
     {.name = "log", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_log},

@@ -124,14 +124,22 @@ bool table_work(struct table *t, unsigned budget);
  * The table must not be used otherwise once this began. */
 bool table_dismantle(struct table *t, table_visit *visit, void *arg);
 
+/* For DEBUG HTSTATS and tests. What is known at any time: */
 struct table_stats {
-    uint64_t entries, segments, buckets, slots, directory_size, home, neighbour, stash, chain, chain_buckets, withheld, splits, merges,
-        bytes;
-    uint64_t fill[16]; /* segments by sixteenths of their slots in use */
+    uint64_t entries, segments, buckets, slots, directory_size, chain_buckets, withheld, splits, merges, bytes;
+    uint64_t at_depth[HASH_DIRECTORY_BITS + 1]; /* segments */
     uint32_t depth;
+    bool grow_due; /* a deeper directory is wanted, or being made */
+    /* What a walk counts: where entries lie; segments by sixteenths of their slots in use. */
+    uint64_t walked, home, neighbour, stash, chain, fill[16];
 };
-/* Walks all segments: for DEBUG HTSTATS and tests. */
+/* All but the walk's. */
 void table_stats(const struct table *t, struct table_stats *out);
+/* Walks some segments, from a position on (0 at first): adds to the walk's counts. Returns the next position; 0: it is done. A table may change between;
+ * a segment costs about 1 us. */
+uint64_t table_stats_walk(const struct table *t, uint64_t position, unsigned segments, struct table_stats *out);
+/* Adds one table's statistics to another's; the depth is the larger one. */
+void table_stats_add(struct table_stats *to, const struct table_stats *s);
 /* Checks every invariant; NULL if all hold, else which is broken. Tests. */
 const char *table_check(const struct table *t);
 

@@ -17,24 +17,59 @@ void table_stats(const struct table *t, struct table_stats *out) {
         .splits = t->splits,
         .merges = t->merges,
         .depth = t->depth,
+        .grow_due = t->grow_due,
     };
+    for (unsigned depth = 0; depth <= HASH_DIRECTORY_BITS; depth++) out->at_depth[depth] = t->at_depth[depth];
     out->bytes = t->segments * sizeof(struct segment) + t->chained * sizeof(struct bucket) + out->directory_size * sizeof(table_word);
     if (t->resized) out->bytes += sizeof(table_word) << t->resized_depth;
-    if (!t->segments) return;
-    for (uint64_t position = 0; position < SPACE; position += span_of(word_depth(word_at(t, position)))) {
-        const struct segment *s = word_segment(word_at(t, position));
-        unsigned n = 0;
-        for (unsigned k = 0; k < BUCKETS; k++) {
-            const struct bucket *b = &s->buckets[k];
-            for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1, n++) {
-                if (k >= REGULAR) out->stash++;
-                else if (b->slots[__builtin_ctz(m)] & SLOT_NEIGHBOUR) out->neighbour++;
-                else out->home++;
-            }
+}
+
+static void walk_segment(const struct segment *s, struct table_stats *out) {
+    unsigned n = 0;
+    for (unsigned k = 0; k < BUCKETS; k++) {
+        const struct bucket *b = &s->buckets[k];
+        for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1, n++) {
+            if (k >= REGULAR) out->stash++;
+            else if (b->slots[__builtin_ctz(m)] & SLOT_NEIGHBOUR) out->neighbour++;
+            else out->home++;
         }
-        out->fill[n * 16 / (BUCKETS * SLOTS) < 16 ? n * 16 / (BUCKETS * SLOTS) : 15]++;
-        for (const struct bucket *b = s->stash.chain; b; b = chain_next(b)) out->chain += (unsigned)__builtin_popcount(b->occupied);
     }
+    out->walked++;
+    out->fill[n * 16 / (BUCKETS * SLOTS) < 16 ? n * 16 / (BUCKETS * SLOTS) : 15]++;
+    for (const struct bucket *b = s->stash.chain; b; b = chain_next(b)) out->chain += (unsigned)__builtin_popcount(b->occupied);
+}
+
+uint64_t table_stats_walk(const struct table *t, uint64_t position, unsigned segments, struct table_stats *out) {
+    if (!t->segments) return 0;
+    for (; segments && position < SPACE; segments--) {
+        table_word w = word_at(t, position);
+        position = segment_start(t, position); /* it may have merged with the one before meanwhile */
+        walk_segment(word_segment(w), out);
+        position += span_of(word_depth(w));
+    }
+    return position < SPACE ? position : 0;
+}
+
+void table_stats_add(struct table_stats *to, const struct table_stats *s) {
+    to->entries += s->entries;
+    to->segments += s->segments;
+    to->buckets += s->buckets;
+    to->slots += s->slots;
+    to->directory_size += s->directory_size;
+    to->chain_buckets += s->chain_buckets;
+    to->withheld += s->withheld;
+    to->splits += s->splits;
+    to->merges += s->merges;
+    to->bytes += s->bytes;
+    for (unsigned depth = 0; depth <= HASH_DIRECTORY_BITS; depth++) to->at_depth[depth] += s->at_depth[depth];
+    if (s->depth > to->depth) to->depth = s->depth;
+    to->grow_due |= s->grow_due;
+    to->walked += s->walked;
+    to->home += s->home;
+    to->neighbour += s->neighbour;
+    to->stash += s->stash;
+    to->chain += s->chain;
+    for (unsigned i = 0; i < 16; i++) to->fill[i] += s->fill[i];
 }
 
 /* What is wrong with a slot's bits, given the entry's hash, the segment's range and the bucket (REGULAR for stash and chain). */

@@ -1,8 +1,11 @@
 """maxmemory without eviction: what is refused, and when; that nothing gets above it; how the table grows within it."""
 
+import time
+
 import pytest
 
 from resp import Error
+from server import SLOW
 
 OOM = b"OOM command not allowed when used memory > 'maxmemory'."
 CHUNK = 64 << 10  # of bytes that each shard may hold without using them
@@ -26,14 +29,32 @@ def refused(reply):
     return isinstance(reply, Error) and reply == OOM
 
 
-def fill(client, first=0, size=100, most=1000000):
+def fill(client, first=0, size=100, name='key', most=1000000):
     """New keys until one is refused. Returns its number."""
     for n in range(first, most, 100):
-        for i, reply in enumerate(client.pipeline([('SET', 'key:%d' % k, 'v' * size) for k in range(n, n + 100)])):
+        for i, reply in enumerate(client.pipeline([('SET', '%s:%d' % (name, k), 'v' * size) for k in range(n, n + 100)])):
             if reply != b'OK':
                 assert refused(reply), reply
                 return n + i
     raise AssertionError('nothing was refused')
+
+
+def table(client, *words):
+    """DEBUG HTSTATS of database 0: the names and values of the first block, or of shard n."""
+    text = client.command('DEBUG', 'HTSTATS', 0, *words).decode()
+    blocks = [dict(line.strip().partition(': ')[::2] for line in block.splitlines()[1:]) for block in text.split('[')[1:]]
+    return blocks if words else blocks[0]
+
+
+def first(value):
+    return float(value.split()[0])
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 20 * SLOW
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 COMMANDS = [('SET', 's', 'v'), ('SET', 's', 'v', 'GET'), ('SETNX', 'new', 'v'), ('SETEX', 's', 100, 'v'), ('PSETEX', 's', 100000, 'v'), ('APPEND', 's', 'x'), ('SETRANGE', 's', 1, 'x'), ('INCR', 'i'), ('DECR', 'i'),
@@ -154,3 +175,79 @@ def test_one_shard_may_take_what_the_others_leave(server, configuration):
         if not all(reply == b'OK' for reply in c.pipeline([('SET', '{t}:%d' % k, 'v' * 100) for k in range(n, n + 100)])):
             break
     assert bytes_max - configuration[1] * CHUNK - SEGMENT - 1000 <= data_bytes(server) <= bytes_max
+
+
+# The table's statistics
+
+
+def test_statistics_of_the_table(start, configuration):
+    server = start(options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    empty = table(c)
+    assert first(empty['keys']) == first(empty['segments']) == first(empty['bytes a key']) == 0
+    assert c.command('DEBUG', 'POPULATE', 60000) == b'OK'
+    t = table(c)
+    assert first(t['keys']) == 60000 and t['directory'].startswith('depth ') and 60000 / 476 < first(t['segments']) < 60000 / 100
+    assert abs(first(t['load']) - 60000 / first(t['slots'])) < 0.001 and 9 < first(t['bytes a key']) < 25
+    assert sum(first(t[where]) for where in ('home', 'neighbour', 'stash', 'chain')) == 60000
+    assert abs(sum(float(t[where].split('(')[1].split()[0]) for where in ('home', 'neighbour', 'stash', 'chain')) - 100) < 0.1
+    assert sum(map(int, t['fill of segments, by sixteenths'].split())) == first(t['segments'])
+    assert first(t['splits']) == first(t['segments']) - configuration[1] and first(t['growth withheld']) == 0
+    blocks = table(c, 'full')
+    assert len(blocks) == 1 + configuration[1] and sum(first(b['keys']) for b in blocks[1:]) == first(blocks[0]['keys']) == 60000
+    c.pipeline([('DEL', *['key:%d' % k for k in range(n, n + 100)]) for n in range(0, 54000, 100)])
+    wait_until(lambda: first(table(c)['segments']) < first(t['segments']) / 3)
+    assert first(table(c)['merges']) > 0 and c.command('DBSIZE') == 6000
+    assert [c.command('GET', 'key:%d' % k) for k in (0, 53999, 54000, 59999)][2:] == [b'value:54000', b'value:59999']
+
+
+def test_errors_of_the_statistics(start, reference):
+    server = start(options=[('enable-debug-command', 'yes')])
+    a, b = reference.client(), server.client()
+    for c in (a, b):
+        c.pipeline([('FLUSHALL',), ('SET', 's', 'v')])
+    for words in (('HTSTATS', 99), ('HTSTATS', -1), ('HTSTATS', 'x'), ('HTSTATS-KEY', 's'), ('HTSTATS-KEY', 'nothing')):
+        assert a.command('DEBUG', *words) == b.command('DEBUG', *words), words
+    assert isinstance(b.command('DEBUG', 'HTSTATS', 0, 'nonsense'), Error) and isinstance(b.command('DEBUG', 'HTSTATS-KEY', 's', 'nonsense'), Error)
+    assert b.command('DEBUG', 'HTSTATS', 15).startswith(b'[database 15]')
+
+
+def test_withheld_splits_are_told_and_made_up_for(start):
+    server = start(options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    c.command('DEBUG', 'POPULATE', 60000)
+    before = table(c)
+    n = 0
+    for _ in range(200):
+        limit(server, SEGMENT - 500)  # less than a split needs
+        n = fill(c, n, 1, 'new')
+        if first(table(c)['growth withheld']):
+            break
+    t = table(c)
+    assert first(t['growth withheld']) > 0 and first(t['splits']) == first(before['splits'])
+    assert c.pipeline([('SET', 'key:%d' % k, 'w') for k in range(min(n, 20000))]) == [b'OK'] * min(n, 20000)
+    limit(server, 8 << 20)
+    assert c.pipeline([('SET', 'more:%d' % k, 'v') for k in range(60000)]) == [b'OK'] * 60000
+    assert first(table(c)['splits']) > first(before['splits'])
+
+
+def test_a_withheld_directory_chains_and_grows_later(start):
+    """One shard, since one directory is watched; limits in steps that a directory of twice the size never fits in."""
+    server = start(threads=1, options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    c.command('DEBUG', 'POPULATE', 2 ** 12 * 476 * 74 // 100)  # the next of 2^12 segments that is full wants a directory of 64 KiB
+    before = table(c)
+    assert before['directory'].startswith('depth 12, '), before
+    n = 0
+    for _ in range(80):
+        bytes_max = limit(server, 65536 - 1000)
+        n = fill(c, n, 1, 'new')
+        assert data_bytes(server) <= bytes_max
+        if first(table(c)['chain']):
+            break
+    t = table(c)
+    assert first(t['chain']) > 0 and first(t['growth withheld']) > 0 and 'doubling is due' in t['directory'] and t['directory'].startswith('depth 12, ')
+    assert c.command('GET', 'key:0') and c.command('DBSIZE') == first(t['keys'])
+    limit(server, 4 << 20)
+    wait_until(lambda: table(c)['directory'].startswith('depth 13, ') and first(table(c)['chain']) == 0)
+    assert c.pipeline([('SET', 'more:%d' % k, 'v') for k in range(1000)]) == [b'OK'] * 1000

@@ -36,9 +36,10 @@ def test_replies_and_errors_are_those_of_redis(server, reference):
     a, b = reference.client(), server.client()
     a.command('SET', 's', 'v'), b.command('SET', 's', 'v')
     for words in (('MEMORY', 'USAGE', 's', 'SAMPLES'), ('MEMORY', 'USAGE', 's', 'SAMPLES', 'x'), ('MEMORY', 'USAGE', 's', 'SAMPLES', -1), ('MEMORY', 'USAGE', 's', 'x'), ('MEMORY', 'HELP'), ('MEMORY', 'x'),
-                  ('OBJECT', 'FREQ', 's'), ('OBJECT', 'FREQ', 'nothing'), ('OBJECT', 'IDLETIME', 's'), ('OBJECT', 'IDLETIME', 'nothing'), ('OBJECT', 'HELP'), ('ROLE',), ('WAIT', 0, 0), ('WAIT', 0, 10),
+                  ('OBJECT', 'FREQ', 's'), ('OBJECT', 'FREQ', 'nothing'), ('OBJECT', 'IDLETIME', 'nothing'), ('OBJECT', 'HELP'), ('ROLE',), ('WAIT', 0, 0), ('WAIT', 0, 10),
                   ('WAIT', 'x', 0), ('WAIT', 0, 'x'), ('WAIT', 0, -1), ('REPLICAOF', 'no', 'one'), ('SLAVEOF', 'NO', 'ONE'), ('REPLICAOF', 'a', 'b'), ('REPLICAOF', 'a', 70000), ('MODULE', 'LIST'), ('ACL', 'WHOAMI')):
         assert a.command(*words) == b.command(*words), words
+    assert isinstance(a.command('OBJECT', 'IDLETIME', 's'), int) and isinstance(b.command('OBJECT', 'IDLETIME', 's'), int)  # seconds pass
     assert isinstance(b.command('REPLICAOF', '127.0.0.1', 6379), Error)
     assert b.command('LASTSAVE') == int(server.info('persistence')['rdb_last_save_time'])
     for words in ((), ('VERSION', 5, 1, 1), ('VERSION', 99)):

@@ -111,7 +111,10 @@ static void work(struct world *w) {
 }
 static struct table_stats stats_of(const struct world *w) {
     struct table_stats s;
+    uint64_t position = 0;
     table_stats(&w->table, &s);
+    do position = table_stats_walk(&w->table, position, 3, &s);
+    while (position);
     return s;
 }
 
@@ -300,6 +303,50 @@ static void a_key_costs_9_to_20_bytes(void **state) {
         assert_int_equal(s.home + s.neighbour + s.stash + s.chain, s.entries);
         assert_int_equal(s.bytes, memory_used(w.memory));
     }
+    teardown(&w);
+}
+
+static void statistics_may_be_walked_while_the_table_changes(void **state) {
+    (void)state;
+    struct world w;
+    setup(&w, 60000, uniform);
+    insert_range(&w, 0, 20000);
+    for (int round = 0; round < 20; round++) {
+        struct table_stats s = {0};
+        uint64_t position = 0, steps = 0;
+        bool growing = round % 2 == 0;
+        for (uint32_t at = 20000; (position = table_stats_walk(&w.table, position, 2, &s)); steps++) {
+            assert_true(steps < 1000);
+            if (at + 2000 > w.n) continue;
+            if (growing) insert_range(&w, at, at + 2000);
+            else remove_range(&w, at, at + 2000);
+            at += 2000;
+            if (!growing) table_work(&w.table, 50);
+        }
+        assert_true(s.walked > 20 && s.home + s.neighbour + s.stash > 15000);
+        if (growing) insert_range(&w, w.table.count, w.n);
+        else remove_range(&w, 60000 - (w.table.count - 20000), 60000);
+        work(&w);
+    }
+    teardown(&w);
+}
+
+static void statistics_add_up(void **state) {
+    (void)state;
+    struct world w;
+    setup(&w, 30000, uniform_and_equal);
+    insert_range(&w, 0, 3000);
+    struct table_stats one = stats_of(&w), two = one;
+    table_stats_add(&two, &one);
+    assert_int_equal(two.entries, 2 * one.entries);
+    assert_int_equal(two.bytes, 2 * one.bytes);
+    assert_int_equal(two.depth, one.depth);
+    assert_true(one.chain > 0 && two.chain == 2 * one.chain && two.walked == 2 * one.segments);
+    uint64_t segments = 0, filled = 0;
+    for (unsigned i = 0; i <= HASH_DIRECTORY_BITS; i++) segments += two.at_depth[i];
+    for (unsigned i = 0; i < 16; i++) filled += two.fill[i];
+    assert_int_equal(segments, 2 * one.segments);
+    assert_int_equal(filled, 2 * one.segments);
     teardown(&w);
 }
 
@@ -773,6 +820,8 @@ int main(void) {
         cmocka_unit_test(match_finds_what_has_these_50_bits),
         cmocka_unit_test(segments_are_well_filled_when_they_split),
         cmocka_unit_test(a_key_costs_9_to_20_bytes),
+        cmocka_unit_test(statistics_may_be_walked_while_the_table_changes),
+        cmocka_unit_test(statistics_add_up),
         cmocka_unit_test(equal_hashes_chain_and_do_not_split_for_ever),
         cmocka_unit_test(one_fingerprint_is_only_slow),
         cmocka_unit_test(splits_cross_the_windows_of_directory_bits),

@@ -233,6 +233,8 @@ static void run(enum kind kind, uint32_t universe, uint32_t operations) {
     while (w->cursor);
     struct table_stats s;
     table_stats(&w->table, &s);
+    assert_int_equal(table_stats_walk(&w->table, 0, UINT32_MAX, &s), 0);
+    assert_int_equal(s.walked, s.segments);
     assert_int_equal(s.home + s.neighbour + s.stash + s.chain, w->count);
     print_message("kind %d: %u entries, %llu segments, depth %u, %llu splits, %llu merges, %llu chain buckets, %llu withheld\n", kind,
         w->count, (unsigned long long)s.segments, s.depth, (unsigned long long)s.splits, (unsigned long long)s.merges,
