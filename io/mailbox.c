@@ -5,10 +5,6 @@
 _Atomic uint32_t mailbox_fence_word;
 #endif
 
-static bool is_armed(const struct message *msg) {
-    return !msg->armed || atomic_load_explicit(msg->armed, memory_order_acquire) >= msg->sequence;
-}
-
 void mailbox_init(struct mailbox *m) {
     atomic_init(&m->head, NULL);
     atomic_init(&m->asleep, 0);
@@ -33,13 +29,13 @@ void mailbox_collect(struct mailbox *m) {
 
 struct message *mailbox_next(struct mailbox *m) {
     struct message *msg = m->first;
-    if (!msg || !is_armed(msg)) return NULL;
+    if (!msg || !mailbox_is_armed(msg)) return NULL;
     m->first = msg->next;
     if (!m->first) m->last = NULL;
     return msg;
 }
 
 bool mailbox_ready(const struct mailbox *m) {
-    if (m->first) return is_armed(m->first);
-    return atomic_load_explicit(&m->head, memory_order_relaxed) != NULL;
+    if (m->first) return mailbox_is_armed(m->first);
+    return mailbox_has_new(m);
 }

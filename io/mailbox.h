@@ -71,8 +71,16 @@ static inline void mailbox_push(struct mailbox *m, struct message *msg) {
 /* The consumer: takes what has arrived since the last call into its own list, behind what is there, without running it. */
 void mailbox_collect(struct mailbox *m);
 
+/* May it be run? */
+static inline bool mailbox_is_armed(const struct message *msg) {
+    return !msg->armed || atomic_load_explicit(msg->armed, memory_order_acquire) >= msg->sequence;
+}
+
 /* The consumer: the next armed message of what was collected, or NULL. It is the caller's from then on. */
 struct message *mailbox_next(struct mailbox *m);
+
+/* Anyone: has something arrived since the last mailbox_collect? */
+static inline bool mailbox_has_new(const struct mailbox *m) { return atomic_load_explicit(&m->head, memory_order_relaxed) != NULL; }
 
 /* The consumer: would a turn find something: the first message that was collected is armed now, or none is left and others arrived
  * (armed or not; behind an unarmed one they must wait anyway, and whoever arms that one asks whether to wake). */

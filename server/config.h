@@ -39,7 +39,7 @@ struct config {
     int64_t port, tcp_backlog, tcp_keepalive_s, timeout_s, maxclients, threads, databases;
     char unixsocket[108];
     int64_t unixsocketperm; /* octal mode; 0: as umask says */
-    bool protected_mode, pin;
+    bool protected_mode, pin, lend;
     int32_t io; /* enum proactor_kind */
     char requirepass[CONFIG_TEXT_MAX];
     char reported_redis_version[16];

@@ -67,6 +67,7 @@ const struct directive directives[] = {
     NUMBER("threads", threads, 0, 1024, "0", FIXED, "Threads, each with a shard of the keys; 0: as many as CPUs that this process may use"),
     CHOICE("io", io, names_io, "auto", FIXED, "How sockets are served: io_uring, epoll, or io_uring where it is allowed"),
     BOOL("pin", pin, "yes", FIXED, "Pin each thread to a CPU"),
+    BOOL("lend", lend, "yes", MUTABLE, "A thread that sleeps lends its shard to those that have work for it, so that it need not be woken"),
     CHOICE("prefetch", prefetch, names_prefetch, "full", MUTABLE, "How far a batch of commands prefetches"),
     NUMBER("housekeeping-percent", housekeeping_percent, 1, 100, "20", MUTABLE, "Share of a busy thread's time for expiry and freeing"),
 

@@ -155,7 +155,7 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
     }
     memcpy(copy, r->p, r->size);
     tick_add_memory(thread_tick(t), copy);
-    struct hop *h = outbox_add(t, t->id, c, &saved, 1, c->first != NULL);
+    struct hop *h = outbox_add(t, t->id, c, &saved, 1, c->first || !thread_holds(t));
     h->run = run_saved;
     h->row = 0;
     h->flags = HOP_NO_KEY;

@@ -95,7 +95,7 @@ static inline uint8_t hop_flags(const struct conn *c, const struct command *row)
 
 static inline struct hop *add_hop(
     struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
-    struct hop *h = outbox_add(t, shard, c, argv, argc, shard != t->id || c->first);
+    struct hop *h = outbox_add(t, shard, c, argv, argc, shard != t->id || c->first || !thread_holds(t));
     if (__builtin_expect(!h, 0)) {
         reply_now(t, c, "OOM out of memory for the command's arguments");
         return NULL;
@@ -171,7 +171,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
 /* A command over several shards waits for all of its connection before it, and is waited for. */
 static bool drained(struct thread *t, struct conn *c) {
     if (!conn_has_work(c)) return true;
-    if (t->n_threads == 1 && !c->first && !c->task && !t->stands_still) {
+    if (t->n_threads == 1 && !c->first && !c->task) {
         outbox_flush(t);
         if (!conn_has_work(c)) return true;
     }

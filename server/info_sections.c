@@ -297,7 +297,7 @@ static void keyspace_section(struct text *x, const struct sums *s) {
 /* How long the thread was busy in one go, by cause; a thread that the machine does not let run is busy as well, but for long commands and
  * housekeeping, which are CPU time. */
 static void slices(struct text *x, uint32_t thread, const char *p) {
-    static const char *const names[SLICE_CAUSES] = {"tick", "batch", "task", "long", "housekeeping"};
+    static const char *const names[SLICE_CAUSES] = {"tick", "batch", "task", "long", "housekeeping", "lent"};
     for (size_t i = 0; i < SLICE_CAUSES; i++, p += sizeof(struct slices)) {
         struct slices c;
         memcpy(&c, p, sizeof c);
@@ -319,9 +319,10 @@ static void threads_section(struct text *x, const struct sums *s) {
             (ull)t->clients, (ull)t->commands, f.commands_a_second, (ull)t->ticks, (ull)t->sleeps, (ull)t->wakes, (ull)t->reads,
             (ull)t->sends);
         text_add(x,
-            ",hops_sent=%llu,batches_sent=%llu,hops_taken=%llu,batches_taken=%llu,hops_per_batch=%.2f,tasks=%llu,exclusives=%llu\r\n",
+            ",hops_sent=%llu,batches_sent=%llu,hops_taken=%llu,batches_taken=%llu,hops_per_batch=%.2f,tasks=%llu,exclusives=%llu"
+            ",lends=%llu,lent_hops=%llu,found_lent=%llu,wanted=%llu\r\n",
             (ull)t->hops_sent, (ull)t->batches_sent, (ull)t->hops_taken, (ull)t->batches_taken, ratio(t->hops_sent, t->batches_sent),
-            (ull)t->tasks, (ull)t->exclusives);
+            (ull)t->tasks, (ull)t->exclusives, (ull)t->lends, (ull)t->lent_hops, (ull)t->found_lent, (ull)t->wanted);
         if (p) slices(x, i, p);
     }
 }

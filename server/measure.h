@@ -72,6 +72,7 @@ enum slice_cause {
     SLICE_TASK,  /* a piece of a command over several shards */
     SLICE_LONG,  /* a slice of a long command, or of putting its pieces together */
     SLICE_KEEP,  /* housekeeping: expiry, freeing, growing */
+    SLICE_LENT,  /* from finding the own shard lent to having it; the thread does other things meanwhile */
     SLICE_CAUSES
 };
 struct slices {

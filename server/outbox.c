@@ -1,10 +1,12 @@
 /* Outboxes: hops on their way to shards, batches on their way back, and the order of replies.
  *
- * Map: adding hops; flush (collect, publish, arm, run); running batches, own and foreign; returns; retiring ticks; blobs to give back.
+ * Map: adding hops; running batches, own and foreign; flush (collect, borrow, publish, arm, run); returns; retiring ticks; blobs to give back.
  *
  * Order of replies. A connection's commands that may finish out of order have a record (struct own) in its list; a reply at the head goes
- * straight to the connection's output, others wait in their batch. Own hops of a connection without records need none: they run in this
- * flush, in order, before anything that comes back is looked at. So with one thread there are no records at all.
+ * straight to the connection's output, others wait in their batch. Hops on the own shard, while this thread holds it, of a connection without
+ * records need none: they run in this flush, in order, before anything on another shard. So with one thread there are no records at all.
+ *
+ * While it does not hold its shard (a coordinator does, or a borrower), a thread's own hops have records and go by its own mailbox, as others' do.
  */
 #include <mimalloc.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include "io/clock.h"
 #include "server/conn.h"
 #include "server/latency.h"
+#include "server/lend.h"
 #include "server/monitor.h"
 #include "server/thread.h"
 #include "shard/batch.h"
@@ -37,7 +40,7 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
     b->next = NULL;
     b->tick = NULL;
     b->task = NULL;
-    b->slow = false;
+    b->slow = b->owner_only = false;
     b->cycles = 0;
     b->now_ms = t->now_ms;
     return b;
@@ -146,8 +149,10 @@ static inline void one_less(struct thread *t, struct conn *c) {
     if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
 }
 
-struct own_run {
+/* t runs b on the shard s, which it holds. */
+struct batch_run {
     struct thread *t;
+    struct shard *s;
     struct batch *b;
 };
 
@@ -161,9 +166,11 @@ static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n
 }
 
 /* Runs a hop and takes its time. */
-static __attribute__((noinline)) void run_timed(struct thread *t, struct hop *h, struct batch *b, struct reply *r) {
+static __attribute__((noinline)) void run_timed(const struct batch_run *x, struct hop *h, struct reply *r) {
+    struct thread *t = x->t;
+    struct batch *b = x->b;
     uint64_t start = cycles_now();
-    h->run(t->shard, h, r);
+    h->run(x->s, h, r);
     uint64_t cycles = cycles_now() - start;
     measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
     if (cycles < t->measure.slow_cycles || !h->row) return; /* no row: a reply that was saved */
@@ -183,59 +190,60 @@ static __attribute__((cold)) void count_failure(struct thread *t, const struct h
     measure_error(&t->measure, r->p + at + 1, r->size - at - 1);
 }
 
-static inline void run_into(struct thread *t, struct hop *h, struct batch *b, struct reply *r) {
+static inline void run_into(const struct batch_run *x, struct hop *h, struct reply *r) {
+    struct thread *t = x->t;
     size_t size = r->size;
     uint32_t n_refs = r->n_refs;
     r->resp = h->resp;
     t->measure.commands[h->row].calls++;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(t, h, b, r);
-    else h->run(t->shard, h, r);
+    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(x, h, r);
+    else h->run(x->s, h, r);
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) drop_since(t->shard, r, size, n_refs);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) drop_since(x->s, r, size, n_refs);
 }
 
-/* A hop of this thread: its reply goes straight to its connection unless an earlier one is still out. */
+/* A hop of a connection of this thread: its reply goes straight to its connection unless an earlier one is still out. */
 static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop *h) {
-    struct own_run *x = ctx;
+    struct batch_run *x = ctx;
     struct thread *t = x->t;
     struct batch *b = x->b;
     struct conn *c = h->origin;
     uint32_t i = (uint32_t)(h - b->hops);
     if (__builtin_expect(!b->own[i].conn, 1)) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(t, h, b, &c->out);
+        run_into(x, h, &c->out);
         one_less(t, c);
         conn_mark(t, c);
     } else if (c->first == &b->own[i]) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(t, h, b, &c->out);
+        run_into(x, h, &c->out);
         struct own *next = c->first = b->own[i].next;
         if (!next) c->last = NULL;
         one_less(t, c);
         if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
         else conn_mark(t, c);
-    } else run_into(t, h, b, &b->replies);
+    } else run_into(x, h, &b->replies);
     b->ends[i] = b->replies.size;
     b->done = i + 1;
 }
 
 static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct hop *h) {
-    struct own_run *x = ctx;
+    struct batch_run *x = ctx;
     struct batch *b = x->b;
-    run_into(x->t, h, b, &b->replies);
+    run_into(x, h, &b->replies);
     b->ends[h - b->hops] = b->replies.size;
 }
 
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
-static bool run_piece(struct thread *t, struct batch *b) {
+static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     struct hop *h = &b->hops[0];
     bool sliced = command_by_number(h->row)->flags & CMD_SLICED;
     uint64_t start_ns = sliced ? thread_cpu_ns() : 0, start = cycles_now();
-    t->shard->now_ms = b->now_ms;
+    s->now_ms = b->now_ms;
     b->replies.resp = h->resp;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    enum hop_result result = h->run(t->shard, h, &b->replies);
+    enum hop_result result = h->run(s, h, &b->replies);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     uint64_t cycles = cycles_now() - start;
     b->cycles += cycles;
@@ -255,77 +263,96 @@ static void send_back(struct thread *t, struct batch *b) {
     thread_want_wake(t, b->message.from);
 }
 
-/* What is queued meanwhile (the next wave of a long command) is for the next flush, so that others have their turn. */
-static void run_own(struct thread *t) {
-    struct batch *next = t->own_batch;
-    t->own_batch = t->own_last = NULL;
-    while (next) {
-        struct batch *b = next;
-        next = b->next;
-        b->next = NULL;
-        if (b->task) {
-            if (run_piece(t, b)) task_piece_done(t, b->task, b);
-            continue;
-        }
-        struct own_run x = {t, b};
-        t->shard->now_ms = b->now_ms;
-        uint64_t start = cycles_now();
-        batch_run(t->shard, b->hops, b->n, false, exec_own, &x);
-        slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
-        atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-        b->next = b->tick->batches;
-        b->tick->batches = b;
-        b->tick->open--;
+static void run_own(struct thread *t, struct shard *s, struct batch *b) {
+    if (b->task) {
+        if (run_piece(t, s, b)) task_piece_done(t, b->task, b);
+        return;
     }
+    struct batch_run x = {t, s, b};
+    s->now_ms = b->now_ms;
+    uint64_t start = cycles_now();
+    batch_run(s, b->hops, b->n, false, exec_own, &x);
+    slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    b->tick->open--;
 }
 
-static void run_foreign(struct thread *t, struct batch *b) {
+static void run_foreign(struct thread *t, struct shard *s, struct batch *b) {
     t->stats.batches_taken++;
     t->stats.hops_taken += b->n;
     if (b->task) {
-        if (run_piece(t, b)) send_back(t, b);
+        if (run_piece(t, s, b)) send_back(t, b);
         return;
     }
-    struct own_run x = {t, b};
-    t->shard->now_ms = b->now_ms;
+    struct batch_run x = {t, s, b};
+    s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    batch_run(t->shard, b->hops, b->n, true, exec_foreign, &x);
+    batch_run(s, b->hops, b->n, true, exec_foreign, &x);
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     send_back(t, b);
 }
 
-static void release_blobs(struct thread *t, struct release *m) {
-    for (uint32_t i = 0; i < m->n; i++) blob_release(t->shard->memory, m->blobs[i]);
+/* Its tick keeps a batch until all its replies are out. A piece is its task's. */
+static void link_to_tick(struct batch *b) {
+    if (b->task) return;
+    b->next = b->tick->batches;
+    b->tick->batches = b;
+}
+
+/* What is queued meanwhile (the next wave of a long command) is for the next flush, so that others have their turn. */
+void outbox_run_own(struct thread *t, struct thread *of, struct batch *first) {
+    while (first) {
+        struct batch *b = first;
+        first = b->next;
+        b->next = NULL;
+        link_to_tick(b);
+        run_own(t, of->shard, b);
+    }
+}
+
+static void run_own_batch(struct thread *t) {
+    struct batch *first = t->own_batch;
+    t->own_batch = t->own_last = NULL;
+    outbox_run_own(t, t, first);
+}
+
+static void release_blobs(struct shard *s, struct release *m) {
+    for (uint32_t i = 0; i < m->n; i++) blob_release(s->memory, m->blobs[i]);
     mi_free(m);
+}
+
+void outbox_run_message(struct thread *t, struct thread *of, struct message *m) {
+    if (m->kind == MESSAGE_RELEASE) release_blobs(of->shard, (struct release *)m);
+    else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m);
+    else run_foreign(t, of->shard, (struct batch *)m);
+}
+
+/* From here on the own hops go by the mailbox: those of this turn, which have no records, run before. */
+static void stand_still(struct thread *t, struct message *m) {
+    uint32_t from = m->from;
+    if (t->own_batch) run_own_batch(t);
+    t->stands_still = true;
+    m->kind = MESSAGE_STOPPED;
+    mailbox_push(&t->server->threads[from]->returns, m);
+    thread_want_wake(t, from);
 }
 
 static void run_requests(struct thread *t) {
     struct message *m;
     while (!t->stands_still && (m = mailbox_next(&t->requests))) {
-        switch ((enum message_kind)m->kind) {
-        case MESSAGE_BATCH: run_foreign(t, (struct batch *)m); break;
-        case MESSAGE_RELEASE: release_blobs(t, (struct release *)m); break;
-        case MESSAGE_STOP: {
-            uint32_t from = m->from;
-            t->stands_still = true;
-            m->kind = MESSAGE_STOPPED;
-            mailbox_push(&t->server->threads[from]->returns, m);
-            thread_want_wake(t, from);
-            break;
-        }
-        default: abort();
-        }
+        if (m->kind == MESSAGE_STOP) stand_still(t, m);
+        else outbox_run_message(t, t, m);
     }
 }
 
 bool outbox_run_slices(struct thread *t) {
-    if (!t->slices || t->stands_still) return false;
+    if (!t->slices || !thread_holds(t)) return false;
     struct batch *b = t->slices;
     t->slices = b->next;
     if (!t->slices) t->slices_last = NULL;
     b->next = NULL;
-    if (run_piece(t, b)) {
+    if (run_piece(t, t->shard, b)) {
         if (b->message.from == t->id) task_piece_done(t, b->task, b);
         else send_back(t, b);
     }
@@ -334,37 +361,52 @@ bool outbox_run_slices(struct thread *t) {
 
 /* ---- flush ---- */
 
+static void push_all(struct thread *t, uint32_t shard, struct batch *b) {
+    while (b) {
+        struct batch *next = b->next;
+        link_to_tick(b);
+        b->message.sequence = t->sequence;
+        t->stats.batches_sent++;
+        t->stats.hops_sent += b->n;
+        mailbox_push(&t->server->threads[shard]->requests, &b->message);
+        b = next;
+    }
+    lend_queued(t, shard);
+}
+
+static bool is_borrowed(const struct thread *t, uint32_t shard) { return t->borrowed[shard / 64] >> shard % 64 & 1; }
+
+/* Everything that is not for a borrowed shard, and the own hops too while the shard is not in hand. */
 static void publish(struct thread *t) {
-    uint64_t sequence = ++t->sequence;
+    t->sequence++;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct batch *b = t->outbox_first[s];
-        if (!b) continue;
+        if (!b || is_borrowed(t, s)) continue;
         t->outbox_first[s] = t->outbox_last[s] = NULL;
-        while (b) {
-            struct batch *next = b->next;
-            if (!b->task) {
-                b->next = b->tick->batches;
-                b->tick->batches = b;
-            }
-            b->message.sequence = sequence;
-            t->stats.batches_sent++;
-            t->stats.hops_sent += b->n;
-            mailbox_push(&t->server->threads[s]->requests, &b->message);
-            b = next;
-        }
-        thread_want_wake(t, s);
+        push_all(t, s, b);
     }
-    mailbox_arm(&t->armed, sequence);
+    if (t->own_batch && !thread_holds(t)) {
+        struct batch *b = t->own_batch;
+        t->own_batch = t->own_last = NULL;
+        push_all(t, t->id, b);
+    }
+    mailbox_arm(&t->armed, t->sequence);
     t->outbox_used = false;
 }
 
+static void exchange(struct thread *t) {
+    if (!t->mine && (t->own_batch || mailbox_has_new(&t->requests))) lend_insist(t);
+    if (thread_holds(t)) mailbox_collect(&t->requests);
+    if (t->outbox_used) lend_borrow_all(t);
+    if (t->outbox_used || (t->own_batch && !thread_holds(t))) publish(t);
+    if (thread_holds(t)) run_requests(t);
+}
+
 void outbox_flush(struct thread *t) {
-    if (t->n_threads > 1) {
-        mailbox_collect(&t->requests);
-        if (t->outbox_used) publish(t);
-        run_requests(t);
-    }
-    if (t->own_batch && !t->stands_still) run_own(t);
+    if (t->n_threads > 1) exchange(t);
+    if (t->own_batch && thread_holds(t)) run_own_batch(t);
+    if (t->n_borrowed) lend_run_borrowed(t);
+    if (t->settles) lend_settle_all(t);
 }
 
 /* ---- coming back ---- */
@@ -406,41 +448,13 @@ static void came_back(struct thread *t, struct batch *b) {
         if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
 }
 
-static bool own_hops_wait(const struct thread *t) {
-    for (const struct batch *b = t->own_batch; b; b = b->next)
-        if (!b->task) return true;
-    return false;
-}
-
-/* While own hops wait (a coordinator holds the shard), what came back waits too: their connections' earlier replies are not there yet. */
-static void take_back(struct thread *t, struct batch *b) {
-    if (b->task || !own_hops_wait(t)) {
-        came_back(t, b);
-        return;
-    }
-    b->message.next = NULL;
-    if (t->deferred_last) t->deferred_last->next = &b->message;
-    else t->deferred = &b->message;
-    t->deferred_last = &b->message;
-}
-
-static void take_deferred(struct thread *t) {
-    while (t->deferred && !own_hops_wait(t)) {
-        struct message *m = t->deferred;
-        t->deferred = m->next;
-        if (!t->deferred) t->deferred_last = NULL;
-        came_back(t, (struct batch *)m);
-    }
-}
-
 void outbox_take_returns(struct thread *t) {
-    take_deferred(t);
     mailbox_collect(&t->returns);
     struct message *m;
     while ((m = mailbox_next(&t->returns))) {
         struct note *n = (struct note *)m;
         switch ((enum message_kind)m->kind) {
-        case MESSAGE_BATCH: take_back(t, (struct batch *)m); break;
+        case MESSAGE_BATCH: came_back(t, (struct batch *)m); break;
         case MESSAGE_STOPPED:
             task_stopped(t, n->task);
             mi_free(n);
@@ -521,7 +535,7 @@ static void drain(struct thread *t, struct mailbox *from) {
     from->first = from->last = NULL;
     for (; m; m = next) {
         next = m->next;
-        if (m->kind == MESSAGE_RELEASE) release_blobs(t, (struct release *)m);
+        if (m->kind == MESSAGE_RELEASE) release_blobs(t->shard, (struct release *)m);
         else if (m->kind != MESSAGE_BATCH) mi_free(m);
     }
 }
@@ -534,7 +548,7 @@ void outbox_drain(struct thread *t) {
 /* ---- blobs whose bytes were sent ---- */
 
 void outbox_release_blob(struct thread *t, struct blob *b) {
-    if (b->shard == t->id && !t->stands_still) {
+    if (b->shard == t->id && thread_holds(t)) {
         blob_release(t->shard->memory, b);
         return;
     }
@@ -553,12 +567,12 @@ void outbox_release_blob(struct thread *t, struct blob *b) {
 void outbox_publish_releases(struct thread *t) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct release *m = t->releases[s];
-        if (!m || (s == t->id && t->stands_still && m->n < sizeof m->blobs / sizeof *m->blobs)) continue;
+        if (!m) continue;
         t->releases[s] = NULL;
-        if (s == t->id && !t->stands_still) release_blobs(t, m);
+        if (s == t->id && thread_holds(t)) release_blobs(t->shard, m);
         else {
             mailbox_push(&t->server->threads[s]->requests, &m->message);
-            thread_want_wake(t, s);
+            lend_queued(t, s);
         }
     }
 }

@@ -169,6 +169,7 @@ static void no_memory(struct thread *t, struct conn *c) {
 static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes,
     uint32_t key_step, uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
+    b->owner_only = k->kind != TASK_FANOUT || k->row->flags & CMD_SLICED;
     struct hop *h = &b->hops[0];
     *h = (struct hop){.origin = k->conn,
         .hash = hashes ? hashes[0] : 0,

@@ -15,6 +15,7 @@
 #include "server/conn.h"
 #include "server/crash.h"
 #include "server/latency.h"
+#include "server/lend.h"
 #include "server/listeners.h"
 #include "server/log.h"
 #include "server/monitor.h"
@@ -243,7 +244,7 @@ static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
 
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
-    if (t->stands_still || shard_next_due(t->shard) > t->now_ms) return false;
+    if (!thread_holds(t) || shard_next_due(t->shard) > t->now_ms) return false;
     if (busy) {
         uint64_t gained = (t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100;
         t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;
@@ -261,7 +262,7 @@ static bool keep(struct thread *t, bool busy) {
 static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
-    if (t->stands_still) return deadline;
+    if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
     int64_t due = shard_next_due(t->shard);
     if (due != INT64_MAX) {
         int64_t left = due - t->now_ms;
@@ -271,20 +272,21 @@ static uint64_t next_deadline(const struct thread *t) {
     return deadline;
 }
 
-static bool something_arrived(const struct thread *t) {
-    return mailbox_ready(&t->returns) || (!t->stands_still && mailbox_ready(&t->requests)) ||
-        atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
+static bool something_arrived(struct thread *t) {
+    return mailbox_ready(&t->returns) || lend_must_stay(t) || atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
 }
 
 static void wait_for_work(struct thread *t, bool more) {
     uint64_t deadline = more ? 0 : next_deadline(t);
-    if (deadline && t->n_threads > 0) {
+    if (deadline && t->n_threads > 1 && !lend_let_go(t)) deadline = 0;
+    if (deadline) {
         mailbox_announce_sleep(&t->asleep);
         if (something_arrived(t)) deadline = 0;
         else t->stats.sleeps++;
     }
     proactor_wait(t->proactor, deadline);
     mailbox_awake(&t->asleep);
+    if (!t->mine) lend_take(t);
     t->now_ns = now_monotonic_ns();
     t->now_ms = now_realtime_ms();
     /* Before anything that came meanwhile is looked at: whoever connects after CONFIG SET was answered finds it in force on every thread. */
@@ -320,14 +322,15 @@ static void *thread_run(void *arg) {
         if (t->n_dirty) conn_send_all(t);
         if (t->n_threads > 1) {
             outbox_publish_releases(t);
+            if (t->settles) lend_settle_all(t);
             wake(t);
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
-        more |=
-            keep(t, t->stats.commands != commands) || t->n_resume || t->outbox_used || ((t->own_batch || t->slices) && !t->stands_still);
-        if (!t->stands_still) regions_look(t);
+        more |= keep(t, t->stats.commands != commands) || t->n_resume || t->n_dirty || t->outbox_used || t->own_batch ||
+            (t->slices && thread_holds(t));
+        if (thread_holds(t)) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
-        if (!t->stands_still) shard_settle(t->shard);
+        if (thread_holds(t)) shard_settle(t->shard);
         slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }
     return NULL;
@@ -400,8 +403,13 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->outbox_last = mi_calloc(n, sizeof *t->outbox_last);
     t->releases = mi_calloc(n, sizeof *t->releases);
     t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
-    if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted) return NULL;
+    t->queued = mi_calloc(n / 64 + 1, sizeof *t->queued);
+    t->borrowed = mi_calloc(n / 64 + 1, sizeof *t->borrowed);
+    if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted || !t->queued ||
+        !t->borrowed)
+        return NULL;
     t->shard->prefetch = (uint8_t)config->prefetch;
+    t->mine = true;
     t->startup_bytes = memory_used(t->shard->memory);
     t->monitors = monitors_new(n);
     if (!t->monitors || !measure_init(&t->measure, COMMAND_ROWS_MAX)) return NULL;
@@ -448,6 +456,8 @@ void thread_drop(struct thread *t) {
     mi_free(t->outbox_last);
     mi_free(t->releases);
     mi_free(t->wanted);
+    mi_free(t->queued);
+    mi_free(t->borrowed);
     mi_free(t->dirty);
     mi_free(t->slots);
     mi_free(t->free_slots);

@@ -2,9 +2,10 @@
  *
  * Everything here belongs to the thread, but for the line of words that other threads read or write (mailboxes, arming word). A tick:
  *
- *   wait      submit what is queued, sleep until something happens (thread.c)
+ *   wait      let go of the shard, submit what is queued, sleep until something happens, take the shard (thread.c)
  *   take      every event of the proactor; parse; dispatch: own hops to the own batch, others to the outboxes (conn.c, dispatch.c)
- *   flush     collect the mailbox, publish the outboxes, arm them, run what was collected, run the own batch (outbox.c)
+ *   flush     collect the mailbox, borrow the shards of sleepers (lend.c), publish the outboxes, arm them, run what was collected, the own batch, and
+ *             what is for the borrowed shards (outbox.c)
  *   return    take finished batches back, complete replies in order, go on with tasks (outbox.c, task.c)
  *   send      one vectored send a connection, none while it has commands out (conn.c)
  *   wake      the sleepers that were sent something
@@ -19,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "io/holder.h"
 #include "io/mailbox.h"
 #include "io/proactor.h"
 #include "server/command.h"
@@ -45,6 +47,12 @@ struct own {
     struct own *next;
     struct batch *batch;
     uint32_t index;
+};
+
+/* A message that was not armed when its mailbox passed to others. armed NULL: none. */
+struct lend_left {
+    const _Atomic uint64_t *armed;
+    uint64_t sequence;
 };
 
 /* Messages between threads. */
@@ -75,6 +83,7 @@ struct batch {
     struct batch *made_next;
     uint32_t done, n_args; /* hops that have their reply */
     bool slow;             /* a hop of it was (HOP_SLOW) */
+    bool owner_only;       /* a piece that may go on and on: no borrower runs it */
     uint64_t cycles;       /* of a piece: the time it took */
     _Alignas(64) struct hop hops[BATCH_HOPS];
     struct arg args[BATCH_ARGS];
@@ -117,6 +126,8 @@ struct thread_stats {
     uint64_t commands, connections, rejected, input_bytes, output_bytes, ticks, sleeps, wakes, hops_sent, hops_taken, batches_sent,
         batches_taken, tasks, exclusives;
     uint64_t clients, errors, sends, evicted_clients;
+    uint64_t lends, lent_hops, found_lent,
+        wanted; /* batches, and hops, run on borrowed shards; turns that found the own one lent; of these, had to ask for it */
     uint64_t longest_keep_ns;                 /* CPU time of the longest slice of housekeeping */
     uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
@@ -129,9 +140,20 @@ struct thread {
     _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
     _Atomic(void *) region;   /* the next one for the shard's memory: regions.h */
     _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
+    /* The shard's, so of whoever holds it. */
+    struct holder holder;
+    struct shard *shard;
+    _Atomic int64_t lent_due_ms; /* when its owner must be awake again for its sake; a borrower may only move it forward */
     /* Its own. */
-    _Alignas(64) struct shard *shard;
-    bool stands_still; /* a coordinator holds the shard */
+    _Alignas(64) bool mine; /* it holds its shard; else the shard is lent */
+    bool stands_still;      /* a coordinator holds the shard */
+    bool settles;           /* something was queued for shards that nobody may be looking at */
+    uint64_t *queued;       /* bit map of these */
+    uint64_t *borrowed;     /* bit map: shards that it holds beside its own, in this flush */
+    uint32_t n_borrowed;
+    uint64_t lent_since; /* cycles: when it found its shard lent */
+    int64_t sleeps_until_ms;
+    struct lend_left sleeps_beside;
     struct server *server;
     const struct config *config;
     struct proactor *proactor;
@@ -149,10 +171,9 @@ struct thread {
     struct batch *free_batches, *made_batches; /* made: all, by made_next */
     struct tick *ticks, *tick;                 /* tick: the one being filled, or NULL */
     uint32_t tick_first, tick_next;
-    struct batch *slices, *slices_last;       /* sliced hops that said AGAIN, of whoever sent them */
-    struct task *merges;                      /* they put long texts together, in slices */
-    struct message *deferred, *deferred_last; /* batches that came back while own hops wait */
-    uint64_t *wanted;                         /* bit map: threads to wake */
+    struct batch *slices, *slices_last; /* sliced hops that said AGAIN, of whoever sent them */
+    struct task *merges;                /* they put long texts together, in slices */
+    uint64_t *wanted;                   /* bit map: threads to wake */
     /* Connections. */
     struct conn *conns;  /* list of all */
     struct conn **slots; /* the same, each in a place that it keeps */
@@ -207,6 +228,8 @@ int thread_start(struct thread *t);
 void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
+/* May it touch its shard now? Constant from the start of a turn to the flush. */
+static inline bool thread_holds(const struct thread *t) { return t->mine && !t->stands_still; }
 /* Takes the current configuration; limits in time are looked at anew. */
 void thread_take_config(struct thread *t);
 /* The tick that commands dispatched now belong to. */
@@ -239,6 +262,10 @@ void log_slow(struct thread *t, struct conn *c, const struct command *row, const
 void outbox_end(struct thread *t);
 void outbox_drop_batches(struct thread *t);
 void outbox_drain(struct thread *t);
+/* Runs a batch or gives blobs back, on the shard of thread `of`, which t holds. */
+void outbox_run_message(struct thread *t, struct thread *of, struct message *m);
+/* Runs batches of t's own (by next) on the shard of thread `of`, which t holds. */
+void outbox_run_own(struct thread *t, struct thread *of, struct batch *first);
 /* Moves what is finished at the head of a connection's order to its output. */
 void outbox_emit(struct thread *t, struct conn *c);
 void batch_recycle(struct thread *t, struct batch *b);

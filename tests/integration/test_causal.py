@@ -25,7 +25,7 @@ def test_the_worker_that_sees_the_announcement_finds_the_job(server):
     writers = [server.client() for _ in range(2)]
     readers = [server.client() for _ in range(4)]
     end, i, seen = time.monotonic() + SECONDS, 0, 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or seen <= 100:
         i += 1
         jobs = ['job:%d:%d' % (i, n) for n in range(4)]
         ready = 'ready:%d' % i
@@ -48,7 +48,6 @@ def test_the_worker_that_sees_the_announcement_finds_the_job(server):
         if i % 1000 == 0:
             writers[0].command('FLUSHALL')
     print('%d rounds, seen in time %d times' % (i, seen))
-    assert seen > 100
 
 
 WRITER = '''
@@ -73,14 +72,14 @@ def test_a_second_counter_never_overtakes_the_first(server):
     try:
         c, d = server.client(), server.client()
         end, rounds, equal = time.monotonic() + SECONDS, 0, 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or rounds <= 20:
             for a, b in pairs:
                 second = int(c.command('GET', b) or 0)
                 first = int((d if rounds % 2 else c).command('GET', a) or 0)
                 assert first >= second, '%s = %d was seen, then %s = %d' % (b, second, a, first)
                 equal += first == second
             rounds += 1
-        assert rounds > 20 and int(c.command('GET', 'b:0')) > 20
+        assert int(c.command('GET', 'b:0')) > 20
         print('%d rounds; %d increments' % (rounds, int(c.command('GET', 'b:0'))))
     finally:
         for p in writers:
