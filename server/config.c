@@ -105,20 +105,19 @@ static const struct directive **find_all(const struct arg *pairs, uint32_t n, bo
     return NULL;
 }
 
-/* Redis' text, and the value. */
+/* Redis' text, the value, and what was expected where that text does not tell. */
 static void refuse_value(const struct directive *d, const struct arg *name, const char *value, const char *why, struct reply *r) {
     char start[SHOWN_MAX + 1], shown[4 * SHOWN_MAX + 3];
     bool alias = d->alias && name->size == strlen(d->alias) && !strncasecmp(name->p, d->alias, name->size);
+    const char *called = alias ? d->alias : d->name;
     size_t size = strnlen(value, SHOWN_MAX);
     memcpy(start, value, size);
     start[size] = 0;
     words_quote(start, shown);
-    if (d->flags & DIRECTIVE_SECRET) *shown = 0;
-    reply_errorf(r, "ERR CONFIG SET failed (possibly related to argument '%s') - %s%s%s%s", alias ? d->alias : d->name, why,
-        *shown ? " (got " : "", shown,
-        !*shown           ? ""
-            : value[size] ? "...)"
-                          : ")");
+    if (d->flags & DIRECTIVE_SECRET) reply_errorf(r, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", called, why);
+    else
+        reply_errorf(r, "ERR CONFIG SET failed (possibly related to argument '%s') - %s (got %s%s%s%s)", called, why, shown,
+            value[size] ? "..." : "", d->expects ? ", expected " : "", d->expects ? d->expects : "");
 }
 
 static bool read_all(const struct directive **found, const struct arg *pairs, uint32_t n, struct config *next, struct reply *r) {

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "server/config_table.h"
+#include "server/service.h"
 #include "server/title.h"
 #include "shard/entry.h"
 
@@ -95,6 +96,13 @@ bool check_percentiles(struct config *c, char *why) {
         p = end;
     }
     strcpy(c->latency_tracking_info_percentiles, out);
+    return true;
+}
+
+/* The two are one, and Redis shows the first. */
+bool check_oom_mode(struct config *c, char *why) {
+    (void)why;
+    if (c->oom_score_adj == OOM_RELATIVE) c->oom_score_adj = OOM_YES;
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* The table of directives as text: for --help, and as docs/configuration.md. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/config_table.h"
@@ -40,48 +41,52 @@ void config_print_help(void) {
     printf("\n");
 }
 
+/* ---- what a value looks like ---- */
+
 /* Bytes as one writes them. */
-static void print_bytes(int64_t n) {
+static void print_bytes(int64_t n, FILE *f) {
     static const char *const units[] = {"", "kb", "mb", "gb"};
     int unit = 0;
     for (; n > 0 && unit < 3 && n % 1024 == 0; unit++) n /= 1024;
-    printf("%lld%s", (long long)n, units[unit]);
+    fprintf(f, "%lld%s", (long long)n, units[unit]);
 }
 
-static void print_range(const struct directive *d) {
+static void print_range(const struct directive *d, FILE *f) {
     bool bytes = d->kind == DIRECTIVE_BYTES, octal = d->kind == DIRECTIVE_OCTAL;
     int64_t low = d->flags & DIRECTIVE_PERCENT ? 0 : d->low;
-    if (bytes) print_bytes(low);
-    else printf(octal ? "%llo" : "%lld", (long long)low);
-    if (d->high == INT64_MAX) printf(" or more");
+    if (bytes) print_bytes(low, f);
+    else fprintf(f, octal ? "%llo" : "%lld", (long long)low);
+    if (d->high == INT64_MAX) fprintf(f, " or more");
     else {
-        printf(" to ");
-        if (bytes) print_bytes(d->high);
-        else printf(octal ? "%llo" : "%lld", (long long)d->high);
+        fprintf(f, " to ");
+        if (bytes) print_bytes(d->high, f);
+        else fprintf(f, octal ? "%llo" : "%lld", (long long)d->high);
     }
-    fputs(bytes ? d->flags & DIRECTIVE_PERCENT ? " (bytes), or 0% to 100%" : " (bytes)" : octal ? " (octal)" : "", stdout);
+    fputs(bytes ? d->flags & DIRECTIVE_PERCENT ? " (bytes), or 0% to 100%" : " (bytes)" : octal ? " (octal)" : "", f);
 }
 
-static void print_values(const struct directive *d) {
+void directive_print_values(const struct directive *d, FILE *f) {
     if (d->expects) {
-        printf("%s", d->expects);
+        fputs(d->expects, f);
         return;
     }
     switch (d->kind) {
     case DIRECTIVE_NUMBER:
     case DIRECTIVE_OCTAL:
-    case DIRECTIVE_BYTES: print_range(d); break;
-    case DIRECTIVE_BOOL: printf("`yes`, `no`"); break;
+    case DIRECTIVE_BYTES: print_range(d, f); break;
+    case DIRECTIVE_BOOL: fputs("`yes`, `no`", f); break;
     case DIRECTIVE_CHOICE:
-        for (int i = 0; d->names[i]; i++) printf("%s`%s`", i ? ", " : "", d->names[i]);
+        for (int i = 0; d->names[i]; i++) fprintf(f, "%s`%s`", i ? ", " : "", d->names[i]);
         break;
-    case DIRECTIVE_TEXT: printf("text, up to %zu bytes", d->size - 1); break;
-    case DIRECTIVE_WORDS: printf("words"); break;
-    case DIRECTIVE_BIND: printf("addresses"); break;
-    case DIRECTIVE_OUTPUT_LIMIT: printf("limits"); break;
-    case DIRECTIVE_SAVE: printf("numbers"); break;
+    case DIRECTIVE_TEXT: fprintf(f, "text, up to %zu bytes", d->size - 1); break;
+    case DIRECTIVE_WORDS:
+    case DIRECTIVE_BIND:
+    case DIRECTIVE_OUTPUT_LIMIT:
+    case DIRECTIVE_SAVE: abort(); /* their rows say it */
     }
 }
+
+/* ---- the document ---- */
 
 static const char introduction[] =
     "# Configuration\n"
@@ -132,7 +137,7 @@ void config_print_docs(void) {
         printf("| `%s`", d->name);
         if (d->alias) printf(" (also `%s`)", d->alias);
         printf(" | `%s` | ", *d->fall_back ? d->fall_back : "\"\"");
-        print_values(d);
+        directive_print_values(d, stdout);
         printf(" | %s | %s |\n", d->flags & DIRECTIVE_PROTECTED ? "if allowed" : d->flags & DIRECTIVE_MUTABLE ? "yes" : "", d->doc);
     }
 }

@@ -26,9 +26,10 @@ struct source {
 struct loader {
     struct config *config;
     struct source at;
-    int depth;        /* of files that include files */
-    bool save_seen;   /* the first save line takes the default away, those after it add to it */
-    bool warned[512]; /* of each row: once is enough */
+    const struct directive *d; /* of the line that is being read; NULL: none of the table */
+    int depth;                 /* of files that include files */
+    bool save_seen;            /* the first save line takes the default away, those after it add to it */
+    bool warned[512];          /* of each row: once is enough */
 };
 
 /* What was accepted without an effect: lines, kept until the log is open. */
@@ -102,7 +103,7 @@ static bool other_line(struct loader *l, char **words, int n, char *why) {
 }
 
 static bool line_words(struct loader *l, char **words, int n, char *why) {
-    const struct directive *d = directive_find(words[0]);
+    const struct directive *d = l->d = directive_find(words[0]);
     if (!d) return other_line(l, words, n, why);
     if (n == 1 && d->kind != DIRECTIVE_SAVE) return wrong(why, "wrong number of arguments");
     if (d->kind == DIRECTIVE_SAVE && !l->save_seen) {
@@ -118,24 +119,49 @@ static bool line_words(struct loader *l, char **words, int n, char *why) {
     return true;
 }
 
-/* In Redis' shape, as tools look for it. */
-static void tell_error(const struct loader *l, const char *line, const char *why) {
+/* What may have been meant. */
+static void hint(const struct loader *l, char *const *words, int n) {
+    char name[CONFIG_NAME_MAX];
+    size_t size = n > 0 ? strcspn(words[0], "=") : 0;
+    if (size && words[0][size] && size < sizeof name) {
+        memcpy(name, words[0], size);
+        name[size] = 0;
+        if (directive_find(name))
+            fprintf(stderr, "A name and its value stand side by side, without an equals sign: %s%s %s\n", l->at.name ? "" : "--", name,
+                words[0] + size + 1);
+    }
+    for (int i = 2; i < n; i++)
+        if (*words[i] == '#') {
+            fprintf(stderr, "A remark stands on a line of its own: it cannot follow a value\n");
+            return;
+        }
+}
+
+/* In Redis' shape, as tools look for it; then what else may help. */
+static void tell_error(const struct loader *l, const char *line, const char *why, char *const *words, int n) {
     fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Darter %s) ***\n", DARTER_VERSION);
     if (l->at.name) fprintf(stderr, "Reading the configuration file, at line %zu of %s\n>>> '%s'\n%s\n", l->at.line, l->at.name, line, why);
     else fprintf(stderr, "Reading the arguments\n>>> '%s'\n%s\n", line, why);
+    if (l->d) {
+        fprintf(stderr, "%s takes: ", l->d->name);
+        directive_print_values(l->d, stderr);
+        fputc('\n', stderr);
+    }
+    hint(l, words, n);
 }
 
 static bool load_line(struct loader *l, const char *line) {
     char why[DIRECTIVE_WHY_MAX] = "", *words[DIRECTIVE_WORDS_MAX], *buffer = malloc(strlen(line) + 1);
     bool good = false;
     if (!buffer) {
-        tell_error(l, line, "out of memory");
+        tell_error(l, line, "out of memory", NULL, 0);
         return false;
     }
     int n = words_split(line, buffer, words, DIRECTIVE_WORDS_MAX);
+    l->d = NULL;
     if (n < 0) wrong(why, n == WORDS_TOO_MANY ? "too many words" : "Unbalanced quotes in configuration line");
     else good = line_words(l, words, n, why);
-    if (!good && *why) tell_error(l, line, why);
+    if (!good && *why) tell_error(l, line, why, words, n);
     free(buffer);
     return good;
 }
@@ -182,6 +208,7 @@ static int load_argument(struct loader *l, int argc, char **argv) {
          *buffer = malloc(strlen(argv[0]) + 1);
     int used = 1, n = buffer && is_option(argv[0]) ? words_split(argv[0] + 2, buffer, words, DIRECTIVE_WORDS_MAX) : 0;
     bool good = false;
+    l->d = NULL;
     if (n == 1 && used < argc && (!is_option(argv[1]) || strcasecmp(words[0], "save"))) words[n++] = argv[used++];
     while (n > 0 && n < DIRECTIVE_WORDS_MAX && used < argc && !is_option(argv[used])) words[n++] = argv[used++];
     if (n == 1 && !strcasecmp(words[0], "save")) words[n++] = empty;
@@ -193,7 +220,7 @@ static int load_argument(struct loader *l, int argc, char **argv) {
         *line = 0;
         for (int i = 0; i < used && at < sizeof line; i++)
             at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i ? " " : "", argv[i]);
-        tell_error(l, line, why);
+        tell_error(l, line, why, words, n);
     }
     free(buffer);
     return good ? used : 0;

@@ -2,6 +2,8 @@
 #ifndef SERVER_CONFIG_TABLE_H
 #define SERVER_CONFIG_TABLE_H
 
+#include <stdio.h>
+
 #include "server/config.h"
 
 enum directive_kind {
@@ -73,7 +75,8 @@ extern const char *const config_client_classes[CLIENT_CLASSES];
 
 /* Checks (config_check.c). */
 directive_check check_hz, check_dbfilename, check_appendfilename, check_appenddirname, check_hostname, check_title, check_events,
-    check_percentiles, check_oom_values, check_backlog, check_replicaof, check_version, check_aclfile, check_sigint, check_sigterm;
+    check_percentiles, check_oom_mode, check_oom_values, check_backlog, check_replicaof, check_version, check_aclfile, check_sigint,
+    check_sigterm;
 /* Applies (config_apply.c). */
 directive_apply apply_loglevel, apply_dir, apply_maxclients, apply_bind, apply_port, apply_maxmemory;
 
@@ -83,5 +86,7 @@ void config_install(const struct config *c);
 /* config_docs.c: what --help and --dump-config-docs print. */
 void config_print_help(void);
 void config_print_docs(void);
+/* What a value looks like: its range, its words ... */
+void directive_print_values(const struct directive *d, FILE *f);
 
 #endif

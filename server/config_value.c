@@ -51,7 +51,8 @@ static bool read_bytes(const char *text, int64_t *out) {
 static bool read_octal(const char *text, int64_t *out) {
     errno = 0;
     *out = strtoll(text, NULL, 8);
-    return *text && text[strspn(text, "01234567")] == 0 && !errno;
+    const char *digits = text + (*text == '-');
+    return *digits && digits[strspn(digits, "01234567")] == 0 && !errno;
 }
 
 /* A percentage is kept as its negative. */
@@ -98,6 +99,7 @@ static bool read_bind(struct config *c, char *const *words, int n, char *why) {
         for (const char *p = words[i]; p += strspn(p, " "), *p; p += strcspn(p, " ")) {
             size_t size = strcspn(p, " ");
             if (c->n_bind == CONFIG_BIND_MAX) return wrong(why, "Too many bind addresses specified.");
+            if (*p == '#') return wrong(why, "not an address");
             if (size >= sizeof c->bind[0]) return wrong(why, "an address is too long");
             memcpy(c->bind[c->n_bind], p, size);
             c->bind[c->n_bind++][size] = 0;

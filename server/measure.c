@@ -9,6 +9,9 @@
 #include "server/conn.h"
 #include "server/monitor.h"
 
+#define SLOW_FIRST 16u
+#define SLOW_MOST (1u << 30) /* entries of a thread, if slowlog-max-len is beyond all memory */
+
 static uint64_t start_cycles, start_ns;
 static _Atomic uint64_t next_slow_id;
 
@@ -148,6 +151,7 @@ static void slow_free(struct slow *s) {
     *s = (struct slow){0};
 }
 
+/* If memory is refused, it stays as it is, and the oldest entry makes room. */
 void slow_resize(struct measure *m, uint32_t capacity) {
     if (capacity == m->slow_capacity && capacity) return;
     struct slow *ring = capacity ? mi_calloc(capacity, sizeof *ring) : NULL;
@@ -192,9 +196,11 @@ static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_
 }
 
 void slow_add(
-    struct measure *m, uint32_t capacity, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us) {
+    struct measure *m, int64_t most, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us) {
     char peer[CONN_ADDRESS_MAX];
-    slow_resize(m, capacity);
+    uint32_t limit = most < SLOW_MOST ? (uint32_t)most : SLOW_MOST, twice = m->slow_capacity ? 2 * m->slow_capacity : SLOW_FIRST;
+    if (m->slow_capacity > limit) slow_resize(m, limit);
+    else if (m->slow_n == m->slow_capacity && m->slow_capacity < limit) slow_resize(m, twice < limit ? twice : limit);
     if (!m->slow_capacity) return;
     if (m->slow_n == m->slow_capacity) {
         slow_free(&m->slow[m->slow_first]);

@@ -131,9 +131,9 @@ double measure_ns_per_cycle(void);
 /* Called once, before threads start. */
 void measure_start(void);
 
-/* The slow log of a thread: at most capacity entries; 0 empties it. */
+/* The slow log of a thread: room for so many entries; 0 empties it. Adding makes room by itself, up to `most`. */
 void slow_resize(struct measure *m, uint32_t capacity);
 void slow_add(
-    struct measure *m, uint32_t capacity, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us);
+    struct measure *m, int64_t most, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us);
 
 #endif

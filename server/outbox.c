@@ -139,7 +139,7 @@ void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
 void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles) {
     int64_t us = (int64_t)((double)cycles * measure_ns_per_cycle() / 1000), threshold_ms = t->config->latency_monitor_threshold_ms;
     if (t->config->slowlog_slower_us >= 0 && us >= t->config->slowlog_slower_us && !(row->flags & CMD_SKIP_SLOWLOG))
-        slow_add(&t->measure, (uint32_t)t->config->slowlog_max_len, c, row, argv, argc, (uint64_t)us);
+        slow_add(&t->measure, t->config->slowlog_max_len, c, row, argv, argc, (uint64_t)us);
     if (threshold_ms && us / 1000 >= threshold_ms)
         latency_add(&t->measure, row->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND, t->now_ms / 1000, (uint32_t)(us / 1000));
 }

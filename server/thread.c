@@ -132,9 +132,10 @@ void thread_take_config(struct thread *t) {
         if (t->proactor) listeners_follow(t->proactor);
     }
     int64_t slow_us = c->slowlog_slower_us, event_us = c->latency_monitor_threshold_ms;
-    event_us = event_us ? event_us * 1000 : -1;
+    event_us = !event_us ? -1 : event_us < INT64_MAX / 1000 ? event_us * 1000 : INT64_MAX;
     if (slow_us < 0 || (event_us >= 0 && event_us < slow_us)) slow_us = event_us;
-    t->measure.slow_cycles = slow_us < 0 ? UINT64_MAX : (uint64_t)((double)slow_us * 1000 / measure_ns_per_cycle());
+    double cycles = (double)slow_us * 1000 / measure_ns_per_cycle();
+    t->measure.slow_cycles = slow_us < 0 || cycles >= (double)INT64_MAX ? UINT64_MAX : (uint64_t)cycles;
     uint64_t most = c->maxmemory_clients < 0 ? (uint64_t)(c->maxmemory / 100 * -c->maxmemory_clients) : (uint64_t)c->maxmemory_clients;
     if (most == t->clients_memory_max) return;
     t->clients_memory_max = most;

@@ -62,3 +62,16 @@ def test_errors_are_those_of_redis(server, reference):
         if words != ('GET', 1, 2):
             assert want == have, words
     assert a.command('SLOWLOG', 'HELP') == b.command('SLOWLOG', 'HELP')
+
+
+def test_a_length_beyond_all_memory(server):
+    """Room is made as entries come; less of it keeps the newest."""
+    c = server.client()
+    assert c.command('CONFIG', 'SET', 'slowlog-max-len', 2 ** 63 - 1, 'slowlog-log-slower-than', 0) == b'OK'
+    c.pipeline([('ECHO', n) for n in range(300)])
+    assert c.command('CONFIG', 'SET', 'slowlog-log-slower-than', 2 ** 63 - 1) == b'OK'
+    assert c.command('SLOWLOG', 'LEN') >= 300 and b'ECHO' in [e[3][0] for e in c.command('SLOWLOG', 'GET', -1)]
+    assert len([e for e in c.command('SLOWLOG', 'GET', -1) if e[3][0] == b'ECHO']) == 300
+    assert c.command('CONFIG', 'SET', 'slowlog-max-len', 10, 'slowlog-log-slower-than', 0) == b'OK'
+    c.pipeline([('ECHO', 'x')] * 20)
+    assert [e[3] for e in c.command('SLOWLOG', 'GET', -1)] == [[b'ECHO', b'x']] * 10
