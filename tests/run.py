@@ -127,12 +127,12 @@ THREAD_ENV = {
 }
 
 
-def pytest_suite(name, paths, env=None, workers=1, select=None, timeout=3000, prefix=()):
+def pytest_suite(name, paths, env=None, workers=1, select=None, timeout=3000, prefix=(), share='load'):
     start = time.monotonic()
     with tempfile.NamedTemporaryFile(suffix='.xml') as report:
         command = [*prefix, PYTHON, '-B', '-m', 'pytest', '-q', '--tb=short', '-c', 'tests/pytest.ini', '--junitxml', report.name, '-o', 'junit_logging=no', *paths]
         if workers > 1:
-            command += ['-n', str(workers), '--dist', 'load']
+            command += ['-n', str(workers), '--dist', share]
         if select:
             command += ['-m', select]
         status, output = run(command, env, timeout)
@@ -250,6 +250,12 @@ def integration():
         pytest_suite('integration, bare', ['tests/integration/test_service.py', 'tests/integration/test_basics.py'], narrowed(env, '2'), workers=CPUS, select='not alone')
 
 
+def clients():
+    if build('build'):
+        # A module's tests use one run of a client's program, so they stay together.
+        pytest_suite('clients', ['tests/clients'], {'DARTER': server_of('build')}, workers=CPUS, share='loadscope')
+
+
 def run_integration(name, env):
     # Most tests wait for most of their time. Those that measure time or fill the machine run by themselves.
     pytest_suite(name, ['tests/integration'], env, workers=2 * CPUS, select='not alone')
@@ -339,7 +345,7 @@ def main():
         build_ahead([d for part, directories in (('sanitize', ['build-asan', 'build-tsan']), ('fuzz', ['build-fuzz']), ('cross', ['build-arm64']))
                      if part in parts and (part != 'cross' or os.uname().machine == 'x86_64') for d in directories])
     for part in parts:
-        {'lint': lint, 'unit': unit, 'integration': integration, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
+        {'lint': lint, 'unit': unit, 'integration': integration, 'clients': clients, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
     say('%.1f minutes' % ((time.monotonic() - start) / 60))
     say('%d passed, %d failed' % (passed, failed))
     sys.exit(failed > 0 or passed == 0)

@@ -7,6 +7,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config liburing-dev libmimal
 packages_unit=(libcmocka-dev)
 # redis-tools holds the binary of redis-server too (under its other name, redis-check-rdb), but starts no service.
 packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools prometheus-redis-exporter)
+packages_clients=("${packages_integration[@]}" libhiredis-dev libevent-dev)
 packages_oracle=("${packages_integration[@]}" python3-hypothesis)
 packages_clang=(clang llvm)
 # The Debian package, and what its parts are checked with.
@@ -45,4 +46,11 @@ need_packages() {
     return 1
   fi
   rm -f "$log"
+}
+
+# need_programs PROGRAM:PACKAGE...: installs the packages of those programs that are not there. They may have come in another way, which the package would dislike.
+need_programs() {
+  local missing=() pair
+  for pair in "$@"; do command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}"); done
+  ((!${#missing[@]})) || need_packages "${missing[@]}"
 }
