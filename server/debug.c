@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "server/debug_replies.h"
 #include "server/debug_table.h"
 #include "server/route.h"
+#include "server/thread.h"
 
 #define POPULATE_SLICE 256u /* keys of one slice: about 100 us */
 #define POPULATE_KEY_MAX 512u
@@ -52,6 +54,34 @@ static enum hop_result debug_object(struct shard *s, struct hop *h, struct reply
 
 static enum hop_result debug_set_active_expire(struct shard *s, struct hop *h, struct reply *r) {
     s->active_expire = !(h->argv[2].size == 1 && h->argv[2].p[0] == '0');
+    reply_ok(r);
+    return HOP_DONE;
+}
+
+/* ---- ROUTE, BATCH: what hops and batches over clients cost, for measuring ---- */
+
+static bool is_word(const struct arg *a, const char *word) { return a->size == strlen(word) && !strncasecmp(a->p, word, a->size); }
+
+static enum hop_result debug_route(struct shard *s, struct hop *h, struct reply *r) {
+    struct thread *t = server.threads[s->id];
+    bool local = is_word(&h->argv[2], "local");
+    if (!local && !is_word(&h->argv[2], "hash")) {
+        reply_error(r, "ERR the route is HASH or LOCAL");
+        return HOP_DONE;
+    }
+    t->route_first = local ? t->id : 0;
+    t->route_n = local ? 1 : t->n_threads;
+    reply_ok(r);
+    return HOP_DONE;
+}
+
+static enum hop_result debug_batch(struct shard *s, struct hop *h, struct reply *r) {
+    bool each = is_word(&h->argv[2], "connection");
+    if (!each && !is_word(&h->argv[2], "tick")) {
+        reply_error(r, "ERR a batch is of a TICK or of a CONNECTION");
+        return HOP_DONE;
+    }
+    server.threads[s->id]->flush_each = each;
     reply_ok(r);
     return HOP_DONE;
 }
@@ -131,7 +161,9 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
     return HOP_DONE;
 }
 
-const char *const debug_help[] = {"CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
+const char *const debug_help[] = {"BATCH <tick|connection>",
+    "    Run what came in once a turn of a thread, or after each connection's input: to measure what batches over clients bring.",
+    "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
     "    Return a protocol error with <string> as message.", "LOG <message>", "    Write <message> to the server log.", "PANIC",
     "    Crash the server simulating a panic.", "PROTOCOL <type>",
     "    Reply with a test value of the specified type. <type> can be: string,",
@@ -142,6 +174,9 @@ const char *const debug_help[] = {"CHANGE-REPL-ID", "    Change the replication 
     "    Like HTSTATS, of the table of a key's value.", "OBJECT <key>", "    Show low level info about a key and its value.",
     "POPULATE <count> [<prefix>] [<size>]",
     "    Create <count> string keys named key:<num>. If <prefix> is specified it is used instead of the 'key' prefix.",
+    "ROUTE <hash|local>",
+    "    local: every key is on the shard of the thread that the client is connected to, so that each thread has its own keys: to measure "
+    "what hops cost.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
     "SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed.", NULL};
@@ -162,6 +197,8 @@ const struct command debug_subcommands[] = {
         .merge = MERGE_OK,
         .flags = DEBUG_FLAGS,
         .on_shard = debug_set_active_expire},
+    {.name = "route", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_route},
+    {.name = "batch", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_batch},
     {.name = "populate",
         .arity = -3,
         .plan = PLAN_ALL,

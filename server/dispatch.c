@@ -108,10 +108,6 @@ static inline struct hop *add_hop(
     return h;
 }
 
-static inline uint32_t shard_of(const struct thread *t, const struct arg *key, uint64_t hash) {
-    return t->n_threads == 1 ? 0 : route_shard(route_slot(&t->server->secret, key, hash), t->n_threads);
-}
-
 static void single(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     if (!row->key_first) { /* no key (TIME on a shard, for instance): the own shard */
         struct hop *h = add_hop(t, c, row, t->id, argv, argc);
@@ -123,7 +119,7 @@ static void single(struct thread *t, struct conn *c, const struct command *row, 
     }
     const struct arg *key = &argv[row->key_first];
     uint64_t hash = hash_key(&t->server->secret, key->p, key->size);
-    struct hop *h = add_hop(t, c, row, shard_of(t, key, hash), argv, argc);
+    struct hop *h = add_hop(t, c, row, thread_shard_of(t, key, hash), argv, argc);
     if (!h) return;
     h->hash = hash;
     h->n_keys = 1;
@@ -150,7 +146,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct arg *key = &argv[row->key_first + i * (uint32_t)row->key_step];
         hashes[i] = hash_key(&t->server->secret, key->p, key->size);
-        uint32_t s = shard_of(t, key, hashes[i]);
+        uint32_t s = thread_shard_of(t, key, hashes[i]);
         if (i && s != shard) {
             mi_free(memory);
             return false;

@@ -202,7 +202,7 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
     for (uint32_t i = 0; i < n; i++) {
         struct arg *key = &k->argv[first + (k->next_key + i) * step];
         k->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
-        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[i]), t->n_threads);
+        uint32_t s = thread_shard_of(t, key, k->hashes[i]);
         k->piece_shard[i] = (uint16_t)s;
         counts[s]++;
     }
@@ -532,7 +532,7 @@ void task_start_sliced(struct thread *t, struct conn *c, const struct command *r
     uint32_t shard = 0;
     for (uint32_t i = 0; i < n_keys; i++) {
         const struct arg *key = &k->argv[row->key_first + i * (uint32_t)row->key_step];
-        uint32_t s = route_shard(route_slot(&t->server->secret, key, k->hashes[i]), t->n_threads);
+        uint32_t s = thread_shard_of(t, key, k->hashes[i]);
         if (i && s != shard) {
             ask_for_token(t, k);
             return;

@@ -201,6 +201,7 @@ static void take_events(struct thread *t) {
         case EV_RECV:
             t->stats.reads++;
             conn_received(t, c, e.data, e.size, e.buffer);
+            if (__builtin_expect(t->flush_each, 0)) outbox_flush(t);
             break;
         case EV_SENT: conn_sent(t, c, e.result); break;
         case EV_DIRECT:
@@ -381,7 +382,7 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     if (!t) return NULL;
     memset(t, 0, sizeof *t);
     t->id = id;
-    t->n_threads = n;
+    t->n_threads = t->route_n = n;
     t->server = &server;
     t->config = config;
     mailbox_init(&t->requests);

@@ -26,6 +26,7 @@
 #include "server/command.h"
 #include "server/config.h"
 #include "server/measure.h"
+#include "server/route.h"
 #include "shard/shard.h"
 
 #define BATCH_HOPS 256u /* hops of a batch: what stays in a core's L2 with its arguments */
@@ -158,7 +159,9 @@ struct thread {
     const struct config *config;
     struct proactor *proactor;
     uint32_t id, n_threads;
-    int64_t now_ms; /* of this tick */
+    uint32_t route_first, route_n; /* keys go to the shards from route_first on: all of them, but for DEBUG ROUTE */
+    bool flush_each;               /* DEBUG BATCH */
+    int64_t now_ms;                /* of this tick */
     uint64_t now_ns, sequence;
     /* Dispatch. */
     struct arg *argv; /* of the command being parsed */
@@ -232,6 +235,11 @@ void thread_want_wake(struct thread *t, uint32_t to);
 static inline bool thread_holds(const struct thread *t) { return t->mine && !t->stands_still; }
 /* Takes the current configuration; limits in time are looked at anew. */
 void thread_take_config(struct thread *t);
+/* The shard of a key. */
+static inline uint32_t thread_shard_of(const struct thread *t, const struct arg *key, uint64_t hash) {
+    if (t->route_n == 1) return t->route_first;
+    return route_shard(route_slot(&t->server->secret, key, hash), t->route_n);
+}
 /* The tick that commands dispatched now belong to. */
 struct tick *thread_tick(struct thread *t);
 void thread_add_conn(struct thread *t, struct conn *c);

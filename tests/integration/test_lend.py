@@ -87,3 +87,21 @@ def test_counts_stay_right_while_lending_is_switched(server):
         t.join()
     assert not faults, faults[0]
     assert sum(int(v) for v in server.client().command('MGET', *('n:%d' % n for n in range(16))) if v) == sum(sums)
+
+
+def test_keys_can_stay_with_the_thread_of_their_client_for_measuring(start):
+    server = start(options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    assert str(c.command('DEBUG', 'ROUTE', 'x')).startswith('ERR') and str(c.command('DEBUG', 'BATCH', 'x')).startswith('ERR')
+    assert c.command('DEBUG', 'ROUTE', 'LOCAL') == b'OK'
+    clients = [server.client() for _ in range(server.threads)]
+    before = counters(server)
+    for i, one in enumerate(clients):
+        assert one.pipeline([('SET', 'k:%d' % n, i) for n in range(50)]) == [b'OK'] * 50
+    for i, one in enumerate(clients):
+        assert one.pipeline([('GET', 'k:%d' % n) for n in range(50)]) == [b'%d' % i] * 50
+    after = counters(server)
+    assert after['hops_sent'] - before['hops_sent'] + after['lent_hops'] - before['lent_hops'] < 20
+    assert c.command('DEBUG', 'BATCH', 'CONNECTION') == b'OK' and c.command('DEBUG', 'ROUTE', 'HASH') == b'OK'
+    assert c.command('FLUSHALL') == b'OK'
+    assert c.pipeline([('INCR', 'n')] * 50) == list(range(1, 51))
