@@ -4,7 +4,8 @@
  * thread takes the new pointer at the start of its next tick, and the old one is freed at the CONFIG SET after next, when every
  * thread has acknowledged in between. Threads read it through their own pointer (struct thread.config).
  *
- * To add a directive: a field here, a row in config_table.c, and what it does. docs/configuration.md is made from the rows (tools/gen-docs).
+ * To add a directive: a field here, a row in config_table.c, what it does, and a test of that, named in tests/integration/test_config_effects.py.
+ * docs/configuration.md is made from the rows (tools/gen-docs).
  */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
