@@ -6,23 +6,24 @@
 #include <sys/socket.h>
 
 #include "server/conn.h"
+#include "server/introspect.h"
 
 #define LIST_SLICE 16u  /* connections of one slice: two system calls and a line each, about 100 us */
 #define LINE_BYTES 320u /* of a connection without a long name, about */
 
 typedef unsigned long long ull;
 
-/* ---- a line ---- */
+/* ---- a line: the fields of Redis 7.0, in its order ---- */
 
 static size_t describe(struct thread *t, const struct conn *c, char *out, size_t size) {
-    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[64] = "NULL", flags[8];
+    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[8];
     size_t n_flags = 0, queued = c->in ? c->in->size - c->in_at : 0, room = c->in ? c->in->capacity - c->in->size : 0;
     size_t out_bytes = c->out.size + c->out.refs_bytes, flight = c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0;
     if (c->partial && c->partial->blob) queued += c->partial->blob_have;
     conn_address(c, peer);
     if (socket_local_text(c->stream.fd, local) < 0) *local = 0;
-    if (c->row)
-        snprintf(command, sizeof command, "%s%s%s", c->row->parent ? c->row->parent->name : "", c->row->parent ? "|" : "", c->row->name);
+    if (c->row) introspect_full_name(introspect_shown(c->row), command);
+    if (c->monitor) flags[n_flags++] = 'O';
     if (c->close_after_reply) flags[n_flags++] = 'c';
     if (c->unix_socket) flags[n_flags++] = 'U';
     if (c->no_evict) flags[n_flags++] = 'e';
@@ -32,12 +33,19 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
     int n = snprintf(out, size,
         "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu "
         "argv-mem=0 multi-mem=0 "
-        "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
+        "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u",
         (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ms - c->created_ms) / 1000,
         (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room, c->out.capacity, c->out.capacity, c->out.size,
-        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command, c->resp,
-        c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
-    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command, c->resp);
+    size_t at = n < 0 ? 0 : (size_t)n < size - 1 ? (size_t)n : size - 2;
+    /* Later versions end with these. Who sent CLIENT SETINFO knows them. */
+    if (c->lib_name || c->lib_version) {
+        n = snprintf(
+            out + at, size - 1 - at, " lib-name=%s lib-ver=%s", c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
+        at += n < 0 ? 0 : (size_t)n < size - 1 - at ? (size_t)n : size - 2 - at;
+    }
+    out[at++] = '\n';
+    return at;
 }
 
 #define LINE_MAX_BYTES 2048
@@ -210,12 +218,12 @@ void client_kill_merge(const struct hop *h, struct reply *const *pieces, uint32_
 enum hop_result client_pause_piece(struct shard *s, struct hop *h, struct reply *r) {
     struct thread *t = server.threads[s->id];
     int64_t ms;
-    if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms) || ms > INT64_MAX / 2)
-        reply_error(r, "ERR timeout is not an integer or out of range");
-    else if (ms < 0) reply_error(r, "ERR timeout is negative");
-    else if (h->argc > 4) reply_syntax_error(r);
+    if (h->argc > 4) reply_subcommand_error(r, &h->argv[1], "CLIENT");
     else if (h->argc == 4 && !arg_is(&h->argv[3], "write") && !arg_is(&h->argv[3], "all"))
         reply_error(r, "ERR CLIENT PAUSE mode must be WRITE or ALL");
+    else if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms) || ms > INT64_MAX / 2)
+        reply_error(r, "ERR timeout is not an integer or out of range");
+    else if (ms < 0) reply_error(r, "ERR timeout is negative");
     else {
         /* A pause can be made longer and stricter, not shorter or weaker. */
         uint64_t until_ns = t->now_ns + ((uint64_t)ms < UINT64_MAX / 4000000 ? (uint64_t)ms * 1000000 : UINT64_MAX / 4);
@@ -240,7 +248,7 @@ enum hop_result client_unpause_piece(struct shard *s, struct hop *h, struct repl
 void client_unblock(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     int64_t id;
     (void)c;
-    if (argc > 4) reply_error(r, "ERR wrong number of arguments for 'client|unblock' command");
+    if (argc > 4) reply_subcommand_error(r, &argv[1], "CLIENT");
     else if (argc == 4 && !arg_is(&argv[3], "timeout") && !arg_is(&argv[3], "error"))
         reply_error(r, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     else if (arg_int64(&argv[2], &id, r)) reply_int(r, 0); /* no command blocks yet */

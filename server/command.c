@@ -173,6 +173,11 @@ bool arg_int64(const struct arg *a, int64_t *out, struct reply *r) {
     return false;
 }
 
+void reply_subcommand_error(struct reply *r, const struct arg *sub, const char *container) {
+    reply_errorf(r, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try %s HELP.",
+        (int)(sub->size < 128 ? sub->size : 128), sub->p, container);
+}
+
 bool arg_is(const struct arg *a, const char *word) { return same_name(a->p, a->size, word); }
 
 void args_discard_blobs(struct arg *argv, uint32_t argc) {

@@ -197,6 +197,8 @@ const struct command *command_at(size_t i);
 bool arg_int64(const struct arg *a, int64_t *out, struct reply *r);
 /* Discards the blobs among arguments that nobody took over. */
 void args_discard_blobs(struct arg *argv, uint32_t argc);
+/* What Redis says of a subcommand with too many arguments where it reads them itself. container: in capitals. */
+void reply_subcommand_error(struct reply *r, const struct arg *sub, const char *container);
 /* Equal, ignoring ASCII case, to a lower-case word. */
 bool arg_is(const struct arg *a, const char *word);
 

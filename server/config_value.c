@@ -33,7 +33,7 @@ bool directive_takes_words(const struct directive *d) {
 
 /* ---- reading ---- */
 
-/* Digits with an optional unit: b k kb m mb g gb (kb is 1024, k is 1000). */
+/* Digits with an optional unit: b k kb m mb g gb (kb is 1024, k is 1000). Too much becomes what no limits allow. */
 static bool read_bytes(const char *text, int64_t *out) {
     static const struct {
         const char *unit;
@@ -42,9 +42,11 @@ static bool read_bytes(const char *text, int64_t *out) {
     size_t digits = strspn(text, "0123456789");
     errno = 0;
     long long n = strtoll(text, NULL, 10);
-    if (!digits || errno) return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcasecmp(text + digits, units[i].unit)) return !__builtin_mul_overflow(n, units[i].times, out);
+    for (size_t i = 0; digits && i < sizeof units / sizeof *units; i++) {
+        if (strcasecmp(text + digits, units[i].unit)) continue;
+        if (errno || __builtin_mul_overflow(n, units[i].times, out)) *out = INT64_MIN;
+        return true;
+    }
     return false;
 }
 
@@ -118,7 +120,7 @@ static bool read_output_limit(struct config *c, char *const *words, int n, char 
         if (class == CLIENT_CLASSES) return wrong(why, "Invalid client class specified in buffer limit configuration.");
         int64_t hard, soft, soft_s;
         if (!read_bytes(words[i + 1], &hard) || !read_bytes(words[i + 2], &soft) ||
-            !parse_int64(words[i + 3], strlen(words[i + 3]), &soft_s) || soft_s < 0 || soft_s > INT32_MAX)
+            !parse_int64(words[i + 3], strlen(words[i + 3]), &soft_s) || hard < 0 || soft < 0 || soft_s < 0 || soft_s > INT32_MAX)
             return wrong(why, "Error in hard, soft or soft_seconds setting in buffer limit configuration.");
         c->output_limit[class] = (struct output_limit){(uint64_t)hard, (uint64_t)soft, (uint64_t)soft_s};
     }

@@ -96,13 +96,17 @@ struct population {
 
 static bool population_of(const struct hop *h, struct population *p, struct reply *r) {
     *p = (struct population){.prefix = "key", .prefix_size = 3, .size = -1};
-    if (!arg_int64(&h->argv[2], &p->count, r)) return false;
+    bool good = parse_int64(h->argv[2].p, h->argv[2].size, &p->count) && p->count >= 0;
+    if (h->argc > 5) {
+        reply_subcommand_error(r, &h->argv[1], "DEBUG");
+        return false;
+    }
     if (h->argc > 3) {
         p->prefix = h->argv[3].p;
         p->prefix_size = h->argv[3].size;
     }
-    if (h->argc > 4 && !arg_int64(&h->argv[4], &p->size, r)) return false;
-    if (h->argc > 5 || p->count < 0 || p->prefix_size > POPULATE_KEY_MAX - 24 || (h->argc > 4 && (p->size < 0 || p->size > 512 << 20))) {
+    if (h->argc > 4) good &= parse_int64(h->argv[4].p, h->argv[4].size, &p->size) && p->size >= 0 && p->size <= 512 << 20;
+    if (!good || p->prefix_size > POPULATE_KEY_MAX - 24) {
         reply_error(r, "ERR value is out of range, must be positive");
         return false;
     }
@@ -120,7 +124,7 @@ static bool populate_one(struct shard *s, struct db *db, const struct population
     struct key k;
     if (key_find(s, db, one->hash, one->name, one->size, &k)) return true;
     int digits = snprintf(value, 32, "value:%lld", (long long)one->n);
-    size_t size = p->size < 0 ? (size_t)digits : (size_t)p->size;
+    size_t size = p->size <= 0 ? (size_t)digits : (size_t)p->size;
     if (size > (size_t)digits) value[digits] = 0; /* snprintf's own NUL is part of the zeros */
     return key_set_bytes(s, &k, value, size, false, EXPIRY_NONE, KEY_SET) == 0;
 }
@@ -185,7 +189,7 @@ const char *const debug_help[] = {"BATCH <tick|connection>",
 const struct command debug_subcommands[] = {
     {.name = "sleep", .arity = 3, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS, .on_spread = debug_sleep},
     {.name = "object",
-        .arity = -3,
+        .arity = 3,
         .plan = PLAN_SINGLE,
         .flags = DEBUG_FLAGS,
         .on_shard = debug_object,

@@ -52,12 +52,18 @@ static void unknown_subcommand(struct thread *t, struct conn *c, const struct co
     size_t i = 0;
     for (; row->name[i] && i < sizeof name - 1; i++) name[i] = (char)toupper((unsigned char)row->name[i]);
     name[i] = 0;
-    snprintf(text, sizeof text, "ERR unknown subcommand '%.*s'. Try %s HELP.", (int)(sub->size < 128 ? sub->size : 128), sub->p, name);
+    snprintf(text, sizeof text, "ERR unknown subcommand %s'%.*s'. Try %s HELP.",
+        row->flags & CMD_PROTECTED ? "or wrong number of arguments for " : "", (int)(sub->size < 128 ? sub->size : 128), sub->p, name);
     reply_now(t, c, text);
 }
 
-static void wrong_arity(struct thread *t, struct conn *c, const struct command *row) {
+static void wrong_arity(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv) {
     char text[128];
+    if (row->parent && row->flags & CMD_PROTECTED) { /* DEBUG reads its arguments itself */
+        t->measure.commands[row->number].rejected++;
+        unknown_subcommand(t, c, row->parent, &argv[1]);
+        return;
+    }
     snprintf(text, sizeof text, "ERR wrong number of arguments for '%s%s%s' command", row->parent ? row->parent->name : "",
         row->parent ? "|" : "", row->name);
     reject(t, c, row, text);
@@ -179,7 +185,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
     uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last, n_keys = (last - first) / step + 1;
     if (row->key_last < 0 && (argc - first) % step) {
-        wrong_arity(t, c, row);
+        wrong_arity(t, c, row, argv);
         return true;
     }
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
@@ -248,6 +254,7 @@ static bool allowed(struct thread *t, struct conn *c, const struct command *row)
 
 bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc) {
     const struct command *row = command_find(argv[0].p, argv[0].size);
+    c->row = row;
     if (__builtin_expect(!row, 0)) {
         unknown_command(t, c, argv, argc);
         return true;
@@ -255,13 +262,14 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
     if (__builtin_expect(row->subcommands != NULL, 0) && argc > 1) {
         const struct command *sub = command_find_sub(row, argv[1].p, argv[1].size);
         if (!sub) {
+            if (!(row->flags & CMD_PROTECTED)) c->row = NULL;
             unknown_subcommand(t, c, row, &argv[1]);
             return true;
         }
-        row = sub;
+        c->row = row = sub;
     }
     if (__builtin_expect(row->arity > 0 ? (uint32_t)row->arity != argc : argc < (uint32_t)-row->arity, 0)) {
-        wrong_arity(t, c, row);
+        wrong_arity(t, c, row, argv);
         return true;
     }
     if (!allowed(t, c, row)) return true;
@@ -270,7 +278,6 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         return true;
     }
     if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, row)) return false;
-    c->row = row;
     bool taken = true;
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: single(t, c, row, argv, argc); break;
@@ -297,6 +304,7 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
             h->n_keys = 0;
             h->hash = 0;
             h->flags |= HOP_NO_KEY;
+            if (!t->stands_still) outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
             break;
         }
         taken = drained(t, c);

@@ -110,6 +110,10 @@ static void reply_key_spec(struct reply *r, const struct key_spec *k) {
 /* DEBUG's subcommands are routed by rows of their own, but Redis knows none. */
 static bool shows_subcommands(const struct command *row) { return row->subcommands && !(row->flags & CMD_PROTECTED); }
 
+const struct command *introspect_shown(const struct command *row) {
+    return row->parent && !shows_subcommands(row->parent) ? row->parent : row;
+}
+
 size_t introspect_subcommand_count(const struct command *row) {
     size_t n = 0;
     while (shows_subcommands(row) && row->subcommands[n].name) n++;
@@ -206,8 +210,7 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
     }
     size_t n = 0;
     for (int round = 0; round < 2; round++) {
-        if (round && filter == LIST_ALL) reply_set(r, n);
-        else if (round) reply_array(r, n);
+        if (round) reply_array(r, n);
         for (size_t i = 0; i < command_count(); i++) {
             const struct command *row = command_at(i), *sub = shows_subcommands(row) ? row->subcommands : NULL;
             if (listed(row, filter, &argv[4])) {

@@ -66,7 +66,7 @@ static void stats_merge(const struct hop *h, struct reply *const *pieces, uint32
         keys += s.dbs[i].keys;
         dbs += s.dbs[i].keys != 0;
     }
-    reply_map(r, 21 + dbs);
+    reply_map(r, 27 + dbs);
     number(r, "peak.allocated", (int64_t)s.peak);
     number(r, "total.allocated", (int64_t)s.used);
     number(r, "startup.allocated", (int64_t)startup);
@@ -87,9 +87,15 @@ static void stats_merge(const struct hop *h, struct reply *const *pieces, uint32
     ratio(r, "peak.percentage", 100 * (double)s.used, (double)s.peak);
     number(r, "allocator.allocated", (int64_t)s.used);
     number(r, "allocator.active", (int64_t)active);
+    number(r, "allocator.resident", (int64_t)s.resident);
     ratio(r, "allocator-fragmentation.ratio", (double)active, (double)s.used);
     number(r, "allocator-fragmentation.bytes", (int64_t)active - (int64_t)s.used);
+    ratio(r, "allocator-rss.ratio", (double)s.resident, (double)active);
+    number(r, "allocator-rss.bytes", (int64_t)s.resident - (int64_t)active);
+    ratio(r, "rss-overhead.ratio", 1, 1); /* what is not the allocator's is not told apart */
+    number(r, "rss-overhead.bytes", 0);
     ratio(r, "fragmentation", (double)s.resident, (double)s.used);
+    number(r, "fragmentation.bytes", (int64_t)s.resident - (int64_t)s.used);
     sums_drop(&s);
 }
 

@@ -12,7 +12,7 @@ static uint64_t length_max(void) { return (uint64_t)config_current()->slowlog_ma
 
 static bool wanted(const struct hop *h, int64_t *count, struct reply *r) {
     *count = 10;
-    if (h->argc > 3) reply_errorf(r, "ERR wrong number of arguments for 'slowlog|get' command");
+    if (h->argc > 3) reply_subcommand_error(r, &h->argv[1], "SLOWLOG");
     else if (h->argc == 3 && (!parse_int64(h->argv[2].p, h->argv[2].size, count) || *count < -1))
         reply_error(r, "ERR count should be greater than or equal to -1");
     else return true;

@@ -60,6 +60,43 @@ def test_list_filters_by_id_and_type(server):
         assert isinstance(with_error, Error) and bytes(with_error) == says
 
 
+def test_lines_are_those_of_redis(server, reference):
+    """Fields, their order, flags, and the last command, also one that was refused."""
+    answers = []
+    for one in (reference, server):
+        admin, monitor = one.client(), one.client()
+        assert monitor.command('MONITOR') == b'OK'
+        seen = []
+        for commands in ([('PING',)], [('NONSENSE',)], [('CLIENT', 'NONSENSE')], [('GET',)], [('DEBUG', 'NONSENSE')], [('DEBUG', 'SLEEP', '0')], [('CONFIG', 'GET', 'x')],
+                         [('CLIENT', 'NO-EVICT', 'on'), ('SELECT', 3), ('HELLO', 3), ('CLIENT', 'SETNAME', 'me')], [('CLIENT', 'KILL', 'x')]):
+            c = one.client()
+            c.pipeline(commands)
+            seen.append(lines_of(admin, 'ID', c.command('CLIENT', 'ID'))[0]['cmd'])
+            c.pipeline(commands)
+            line = [l for l in lines_of(admin) if l['addr'] == '127.0.0.1:%d' % c.socket.getsockname()[1]][0]
+            seen.append([*line, *(line[field] for field in ('flags', 'cmd', 'name', 'db', 'resp', 'multi', 'redir', 'user', 'events'))])
+        seen += [sorted({(*l, l['flags']) for l in lines_of(admin) if l['cmd'] == 'monitor'})]
+        answers.append(seen)
+    assert answers[0] == answers[1]
+
+
+def test_lines_of_clients_that_said_which_library_they_use_end_with_it(server):
+    if server.kind == 'redis':
+        pytest.skip('7.2')
+    c = server.client()
+    assert 'lib-name' not in lines_of(c)[0]
+    assert c.pipeline([('CLIENT', 'SETINFO', 'LIB-NAME', 'x'), ('CLIENT', 'SETINFO', 'LIB-VER', '1.2')]) == [b'OK', b'OK']
+    assert list(lines_of(c)[0].items())[-2:] == [('lib-name', 'x'), ('lib-ver', '1.2')]
+
+
+def test_wrong_subcommands_get_the_errors_of_redis(start, reference):
+    server = start(options=[('enable-debug-command', 'yes')])
+    a, b = reference.client(), server.client()
+    for line in ('CLIENT PAUSE 1 WRITE x', 'client pause x x', 'CLIENT PAUSE x WRITE', 'CLIENT UNBLOCK 1 ERROR x', 'CLIENT UNBLOCK x x', 'SLOWLOG GET 1 2', 'SLOWLOG GET x y', 'DEBUG NONSENSE', 'DEBUG SLEEP',
+                 'DEBUG OBJECT k x', 'DEBUG HELP x', 'DEBUG POPULATE x', 'DEBUG POPULATE 1 q x', 'DEBUG POPULATE 1 q 1 x', 'DEBUG POPULATE 2 q 0', 'GET q:1', 'DEL q:0 q:1'):
+        assert repr(a.command(*line.split())) == repr(b.command(*line.split())), line
+
+
 def test_kill_by_id_address_and_type(server):
     a, b, c = server.client(), server.client(), server.client()
     assert a.command('CLIENT', 'KILL', 'ID', b.command('CLIENT', 'ID')) == 1

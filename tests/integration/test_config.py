@@ -112,6 +112,12 @@ def test_config_set_takes_hold(server):
     assert get(server.client(), 'maxmemory') == {b'maxmemory': b'3145728'}
 
 
+def test_config_set_is_in_force_for_the_rest_of_its_pipeline(server):
+    c = server.client()
+    for n in range(1, 50):
+        assert c.pipeline([('SET', 'a', n), ('CONFIG', 'SET', 'timeout', 100 + n), ('CONFIG', 'GET', 'timeout'), ('GET', 'a')]) == [b'OK', b'OK', [b'timeout', b'%d' % (100 + n)], b'%d' % n]
+
+
 def test_config_set_is_all_or_nothing(server):
     c = server.client()
     reply = c.command('CONFIG', 'SET', 'timeout', '55', 'maxclients', 'abc')
@@ -132,6 +138,7 @@ WRONG = [('CONFIG',), ('CONFIG', 'SET'), ('CONFIG', 'SET', 'timeout'), ('CONFIG'
          ('CONFIG', 'SET', 'oom-score-adj-values', '1 2 x'), ('CONFIG', 'SET', 'proc-title-template', '{x}'), ('CONFIG', 'SET', 'proc-title-template', ' {title} '), ('CONFIG', 'SET', 'cluster-announce-hostname', 'a_b'),
          ('CONFIG', 'SET', 'replicaof', 'a 1'), ('CONFIG', 'SET', 'propagation-error-behavior', 'x'), ('CONFIG', 'SET', 'acl-pubsub-default', 'x'), ('CONFIG', 'SET', 'oom-score-adj', 'x'),
          ('CONFIG', 'SET', 'sanitize-dump-payload', 'x'), ('CONFIG', 'SET', 'repl-diskless-load', 'x'), ('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'x'),
+         ('CONFIG', 'SET', 'hll-sparse-max-bytes', '99999999999999999999'), ('CONFIG', 'SET', 'hll-sparse-max-bytes', '9999999999999999gb'), ('CONFIG', 'SET', 'hll-sparse-max-bytes', '-1'),
          ('CONFIG', 'SET', 'tls-auth-clients', 'x'), ('CONFIG', 'SET', 'shutdown-on-sigint', 'x'), ('CONFIG', 'SET', 'maxmemory-policy', 'x'), ('CONFIG', 'REWRITE')]
 
 

@@ -5,8 +5,10 @@ What may differ, and why, is in differences.md; the rules below are that list, o
 
 import time
 
-from generate import MUTE, PAUSE, RUN, SCAN
-from resp import Client, Closed, Map, NIL, NULL, ProtocolFault, as_cli, encode, same
+import re
+
+from generate import DIRECTIVES, MUTE, OTHER_ADDRESS, OTHER_ID, OWN_ADDRESS, OWN_ID, PAUSE, RUN, SCAN
+from resp import Client, Closed, Error, Map, NIL, NULL, ProtocolFault, Simple, Verbatim, as_cli, encode, same
 from server import SLOW
 
 NEAR_S, NEAR_MS = 2, 2500       # how far apart two times to live may be: the two servers run the same command at different moments
@@ -62,9 +64,155 @@ def _hello(_command, a, b):
     return True
 
 
+def _word(command, place=1):
+    return command[place].upper() if len(command) > place else b''
+
+
+def _lines(reply):
+    """The connections of CLIENT LIST or INFO: for each a list of (field, value)."""
+    text = bytes(reply)[4 if type(reply) is Verbatim else 0:].rstrip(b'\n')
+    return [[tuple(field.split(b'=', 1)) for field in line.split(b' ')] for line in text.split(b'\n')] if text else []
+
+
+# Of a connection's fields, those that follow from what it did.
+SESSION = (b'name', b'flags', b'db', b'sub', b'psub', b'ssub', b'multi', b'multi-mem', b'cmd', b'user', b'redir', b'resp')
+
+
 def _client(command, a, b):
-    """CLIENT ID: a number."""
-    return len(command) > 1 and command[1].upper() == b'ID' and type(a) is int and type(b) is int and b > 0
+    """CLIENT ID: a number. LIST and INFO: the same fields in the same order; those of SESSION have the same values where the same connections are
+    asked for. HELP: without TRACKING and CACHING, and with what later versions have."""
+    what = _word(command)
+    if what == b'ID':
+        return type(a) is int and type(b) is int and b > 0
+    if what in (b'LIST', b'INFO') and type(a) is type(b) and type(a) in (bytes, Verbatim):
+        a, b = _lines(a), _lines(b)
+        if any([name for name, _ in line] != [name for name, _ in a[0]] for line in a + b):
+            return False
+        if what == b'LIST' and _word(command, 2) != b'ID':
+            return len(a) >= 2 and len(b) >= 2
+        session = [sorted([(name, value) for name, value in line if name in SESSION] for line in lines) for lines in (a, b)]
+        return session[0] == session[1]
+    return what == b'HELP' and _help(a, b, LATER_HELP)
+
+
+# Lines of CLIENT HELP that redis-server 7.0 does not have.
+LATER_HELP = (b'SETINFO <option> <value>', b'    Set client meta attr. Options are:', b'    * LIB-NAME: the client lib name.', b'    * LIB-VER: the client lib version.', b'NO-TOUCH (ON|OFF)',
+              b'    Will not touch LRU/LFU stats when this mode is on.')
+
+
+def _help(a, b, additions=()):
+    """HELP: some of the reference's lines, in their order, and the additions."""
+    if type(a) is not list or type(b) is not list or not all(type(line) is Simple for line in a + b):
+        return False
+    theirs = iter(a)
+    return a[0] == b[0] and a[-2:] == b[-2:] and all(line in additions or line in theirs for line in b)
+
+
+def _command(command, a, b):
+    """COMMAND: sets in any order; as to names and subcommands, those that the subject has."""
+    what = _word(command)
+    if type(a) is not type(b):
+        return False
+    if what == b'COUNT':
+        return type(a) is int and 0 < b <= a
+    if not isinstance(a, list):
+        return False
+    if what == b'LIST':
+        return set(b) - LATER_COMMANDS <= set(a)
+    if what == b'GETKEYSANDFLAGS':
+        return len(a) == len(b) and all(x[0] == y[0] and type(x[1]) is type(y[1]) and sorted(x[1]) == sorted(y[1]) for x, y in zip(a, b))
+    if what == b'DOCS':
+        a, b = ({bytes(name): fields for name, fields in _pairs(r)} for r in (a, b))
+        return b.keys() <= a.keys() and (len(command) == 2 or a.keys() == b.keys()) and all(_docs(a[name], b[name]) for name in b)
+    if len(command) > 2 and what == b'INFO':
+        return len(a) == len(b) and all(map(_row, a, b))
+    theirs = {bytes(row[0]): row for row in a}
+    return what in (b'', b'INFO') and all(bytes(row[0]) in theirs and _row(theirs[bytes(row[0])], row) for row in b)
+
+
+LATER_COMMANDS = {b'client|setinfo', b'client|no-touch'}
+
+
+def _row(a, b):
+    """Of COMMAND INFO."""
+    if same(a, b):
+        return True
+    if type(a) is not list or type(b) is not list or len(a) != len(b):
+        return False
+    if not all(type(a[i]) is type(b[i]) and (sorted(a[i]) == sorted(b[i]) if i in (2, 6, 7) else same(a[i], b[i])) for i in range(9)):
+        return False
+    theirs = {bytes(row[0]): row for row in a[9]}
+    return type(a[9]) is type(b[9]) and all(_row(theirs.get(bytes(row[0])), row) for row in b[9] if row[0] not in LATER_COMMANDS)
+
+
+def _pairs(fields):
+    """A map of RESP3, or what RESP2 makes of it, as pairs."""
+    return list(fields) if isinstance(fields, Map) else [fields[i:i + 2] for i in range(0, len(fields), 2)]
+
+
+def _docs(a, b):
+    """Of COMMAND DOCS."""
+    if type(a) is not type(b):
+        return False
+    (fields_a, subs_a), (fields_b, subs_b) = (([p for p in r if p[0] != b'subcommands'], {bytes(n): f for p in r if p[0] == b'subcommands' for n, f in _pairs(p[1])}) for r in map(_pairs, (a, b)))
+    return same(fields_a, fields_b) and all(name in LATER_COMMANDS or (name in subs_a and _docs(subs_a[name], fields)) for name, fields in subs_b.items())
+
+
+# What CONFIG GET shows of the servers themselves.
+OWN_VALUES = {b'dir', b'port', b'syslog-ident'}
+
+
+def _config(command, a, b):
+    """CONFIG GET: all of the reference's names with the same values, in any order. SET: the value that is refused may be told behind the same text."""
+    what = _word(command)
+    if type(a) is not type(b):
+        return False
+    if what == b'GET' and isinstance(a, list):
+        a, b = ({bytes(name): value for name, value in _pairs(r)} for r in (a, b))
+        return a.keys() <= b.keys() and all(name in OWN_VALUES or same(a[name], b[name]) for name in a)
+    return what == b'SET' and type(a) is Error and b.startswith(a + b' (got "') and b.endswith(b')')
+
+
+def _texts(a, b):
+    return type(a) is type(b) and type(a) in (bytes, Verbatim) and len(b) > 0
+
+
+def _slowlog(command, a, b):
+    """SLOWLOG LEN and GET: which commands were slow is chance."""
+    what = _word(command)
+    if what == b'LEN':
+        return type(a) is int and type(b) is int and b >= 0
+    return what == b'GET' and type(a) is list and type(b) is list and all(
+        [type(x) for x in entry] == [int, int, int, list, bytes, bytes] and all(type(x) is bytes for x in entry[3]) for entry in a + b)
+
+
+def _latency(command, a, b):
+    """LATENCY DOCTOR: a text. HISTOGRAM: names, each with calls and counts."""
+    what = _word(command)
+    if what == b'HISTOGRAM' and type(a) is type(b) and isinstance(a, list):
+        return all(type(name) is bytes and [k for k, _ in _pairs(fields)] == [b'calls', b'histogram_usec'] and type(_pairs(fields)[0][1]) is int and
+                   all(type(x) is int for pair in _pairs(_pairs(fields)[1][1]) for x in pair) for r in (a, b) for name, fields in _pairs(r))
+    return what == b'DOCTOR' and len(command) == 2 and _texts(a, b)
+
+
+def _memory(command, a, b):
+    """MEMORY USAGE: a number. DOCTOR and MALLOC-STATS: a text. STATS: the same names and types."""
+    what = _word(command)
+    if what == b'USAGE':
+        return type(a) is int and type(b) is int and b > 0
+    if what == b'STATS' and type(a) is type(b) and isinstance(a, list):
+        a, b = ([(name, type(value)) for name, value in _pairs(r) if not name.startswith(b'db.')] for r in (a, b))
+        return a == b
+    return what in (b'DOCTOR', b'MALLOC-STATS') and len(command) == 2 and _texts(a, b)
+
+
+def _debug(command, a, b):
+    """DEBUG OBJECT: a line. HELP: the subject's own, between the same first and last lines."""
+    what = _word(command)
+    if what == b'OBJECT':
+        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
+        return type(a) is Simple and type(b) is Simple and all(fields) and len({f.group(1).replace(b'embstr', b'raw') for f in fields}) == 1
+    return what == b'HELP' and type(a) is type(b) is list and same([a[0], *a[-2:]], [b[0], *b[-2:]])
 
 
 def _object(command, a, b):
@@ -82,6 +230,7 @@ def _object(command, a, b):
 RULES = {
     b'TTL': _near(NEAR_S), b'EXPIRETIME': _near(NEAR_S), b'PTTL': _near(NEAR_MS), b'PEXPIRETIME': _near(NEAR_MS),
     b'KEYS': _same_set, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
+    b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
 }
 
 
@@ -101,37 +250,47 @@ class Pair:
         self.make_client = client or (lambda server: server.client())     # how the subject's clients are made (tests distort them)
         self.reference, self.subject = start_reference(), start_subject()
         self.connections = []
+        self.called = []                # of each connection, what the two servers call it: (id, address)
         self.commands = 0
         self.patience = 10 * SLOW       # seconds for a reply
+        with Client(self.reference.address()) as c:
+            self.defaults = [(name, dict(zip(*[iter(c.command('CONFIG', 'GET', name))] * 2))[name]) for name in DIRECTIVES]
 
     def fresh(self):
         """Empty databases and new connections; a server that died or hangs is started anew."""
         for a, b in self.connections:
             a.close()
             b.close()
-        self.connections = []
+        self.connections, self.called = [None] * self.count, [None] * self.count
         if not (self.subject.alive() and self.flush(self.subject)):
             self.subject.kill()
             self.subject = self.start_subject()
             assert self.flush(self.subject), 'a fresh server does not answer FLUSHALL'
         assert self.flush(self.reference)
-        for _ in range(self.count):
-            self.connections.append(self.connect())
+        for number in range(self.count):
+            self.connect(number)
 
     def flush(self, server):
         try:
             with Client(server.address(), timeout=self.patience) as c:
-                return c.command('FLUSHALL') == b'OK'
+                return c.command('FLUSHALL') == b'OK' and c.command('CONFIG', 'SET', *(x for pair in self.defaults for x in pair)) == b'OK'
         except (Closed, OSError):
             return False
 
-    def connect(self):
+    def connect(self, number):
         a, b = self.reference.client(), self.make_client(self.subject)
+        self.called[number] = [(b'%d' % c.command('CLIENT', 'ID'), b'%s:%d' % (c.socket.getsockname()[0].encode(), c.socket.getsockname()[1])) for c in (a, b)]
         b.socket.settimeout(self.patience)
         if self.protocol == 3:
             a.command('HELLO', 3)
             b.command('HELLO', 3)
-        return a, b
+        self.connections[number] = a, b
+
+    def filled(self, commands, connection, server):
+        """Names of connections in place of what stands for them."""
+        own, other = self.called[connection][server], self.called[(connection + 1) % self.count][server]
+        names = {OWN_ID: own[0], OWN_ADDRESS: own[1], OTHER_ID: other[0], OTHER_ADDRESS: other[1]}
+        return b''.join(encode_cached([names.get(x, x) for x in command] if command[0].upper() == b'CLIENT' else command) for command in commands)
 
     def stop(self):
         self.subject.stop()
@@ -153,9 +312,8 @@ class Pair:
             self.compare_state(len(script))
 
     def _run(self, index, connection, a, b, commands):
-        data = b''.join(map(encode_cached, commands))
-        a.send(data)
-        b.send(data)
+        a.send(self.filled(commands, connection, 0))
+        b.send(self.filled(commands, connection, 1))
         if len(commands) == 1 and commands[0][0].upper() == b'RANDOMKEY' and len(commands[0]) == 1:
             self._randomkey(index, a, b, commands[0])
             return
@@ -170,7 +328,7 @@ class Pair:
         if want in (NIL, NULL) or got in (NIL, NULL):
             if not same(want, got):
                 raise Difference(index, command, want, got)
-        elif a.command('EXISTS', got) != 1:
+        elif (a.command('EXISTS', got), b.command('EXISTS', got)) != (1, 1):      # of both, so that both run the same commands
             raise Difference(index, command, want, got, 'no such key')
 
     def _mute(self, index, connection, a, b, commands):
@@ -226,7 +384,18 @@ class Pair:
             raise Difference(index, [b'QUIT'], want, got)
         a.close()
         b.close()
-        self.connections[connection] = self.connect()
+        self.connect(connection)
+
+    def _kill(self, index, connection, a, b, commands):
+        self._run(index, connection, a, b, commands)
+        victim = connection if {OWN_ID, OWN_ADDRESS} & set(commands[0]) else (connection + 1) % self.count
+        a, b = self.connections[victim]
+        want, got = a.read_to_end(), b.read_to_end()
+        if want != got:
+            raise Difference(index, commands[0], want, got, 'of the connection that was ended')
+        a.close()
+        b.close()
+        self.connect(victim)
 
     def compare_state(self, index):
         """Every key of every database: value and time to live."""

@@ -7,6 +7,7 @@ A script is a list of steps; a step is (kind, connection, commands):
     SCAN   one complete SCAN with the given options (commands[0]), from cursor 0 to 0
     PAUSE  5 ms, so that what was given a time to live of 1 ms is over
     QUIT   the commands go out as one pipeline; the last one ends the connection
+    KILL   one CLIENT KILL, which ends one connection: this one, if OWN_... is its argument, else the other
 
 The generator draws from any random.Random, also from hypothesis's, whose draws shrink. Few keys, so that commands meet; values
 that sit on the edges of integers, of floats and of the sizes at which a server changes its representation.
@@ -17,7 +18,7 @@ few far ahead (so that they do meet), and a key that is to expire does so betwee
 expired keys in DBSIZE until it meets them).
 """
 
-RUN, MUTE, SCAN, PAUSE, QUIT = 'run', 'mute', 'scan', 'pause', 'quit'
+RUN, MUTE, SCAN, PAUSE, QUIT, KILL = 'run', 'mute', 'scan', 'pause', 'quit', 'kill'
 
 KEYS = [b'a', b'b', b'c', b'key:1', b'key:2', b'{tag}x', b'{tag}y', b'{other}z', b'', b'\x00\xff\r\n', b'counter', b'k' * 300]
 
@@ -43,7 +44,54 @@ BAD_TTL = [b'0', b'-1', b'-100', b'9223372036854775807', b'-9223372036854775808'
            b'abc', b'', b'1.5', b' 5', b'1e3']
 DATABASES = [b'0', b'0', b'0', b'1', b'1', b'9', b'15']
 BAD_DATABASES = [b'16', b'-1', b'100', b'abc', b'', b'9223372036854775807', b'9223372036854775808', b'1.0', b' 1']
-NO_COMMANDS = [b'FOO', b'GETT', b'SETS', b'G', b'', b'get\x00', b'GET ', b'\xff\xfe', b'X' * 200, b'set\r\n', b'incr2', b'object|encoding']
+NO_COMMANDS = [b'FOO', b'GETT', b'SETS', b'G', b'', b'get\x01', b'GET ', b'\xff\xfe', b'X' * 200, b'set\r\n', b'incr2', b'object|encoding']
+
+# Arguments that stand for what each server calls the connection itself, or the other one; compare.py fills them in.
+OWN_ID, OTHER_ID, OWN_ADDRESS, OTHER_ADDRESS = b'<own id>', b'<other id>', b'<own address>', b'<other address>'
+
+# Directives that both servers take, and that change no other command's reply (with these values): compare.py sets them back before each script.
+NUMBERS = [b'0', b'1', b'2', b'5', b'100', b'1000', b'-1', b'-5', b'', b'abc', b'1.5', b'65536', b'2147483647', b'2147483648', b'9223372036854775808', b'1kb', b'+1', b'01', b' 1', b'1 ']
+SIZES = [b'0', b'1', b'100', b'16384', b'1k', b'1kb', b'1KB', b'1m', b'1mb', b'3gb', b'3GB', b'1b', b'10xb', b'-1', b'1.5mb', b'abc', b'99999999999999999999', b'50%', b' 1mb', b'1 mb']
+SWITCHES = [b'yes', b'no', b'YES', b'No', b'', b'1', b'true', b'on', b'yes ']
+DIRECTIVES = {
+    **dict.fromkeys((b'maxmemory-samples', b'lfu-log-factor', b'lfu-decay-time', b'active-expire-effort', b'repl-timeout', b'repl-backlog-ttl', b'min-replicas-max-lag',
+                     b'list-max-listpack-size', b'set-max-intset-entries', b'hash-max-listpack-entries', b'hash-max-ziplist-entries', b'zset-max-listpack-entries', b'cluster-node-timeout',
+                     b'acllog-max-len', b'tracking-table-max-keys', b'stream-node-max-entries', b'auto-aof-rewrite-percentage', b'shutdown-timeout', b'replica-priority', b'slave-priority',
+                     b'busy-reply-threshold', b'lua-time-limit', b'tcp-keepalive', b'repl-diskless-sync-delay', b'list-compress-depth', b'cluster-migration-barrier'), NUMBERS),
+    **dict.fromkeys((b'auto-aof-rewrite-min-size', b'hll-sparse-max-bytes', b'hash-max-listpack-value', b'zset-max-ziplist-value', b'stream-node-max-bytes',
+                     b'active-defrag-ignore-bytes'), SIZES),
+    **dict.fromkeys((b'rdbcompression', b'no-appendfsync-on-rewrite', b'activerehashing', b'lazyfree-lazy-expire', b'stop-writes-on-bgsave-error', b'repl-disable-tcp-nodelay', b'latency-tracking',
+                     b'dynamic-hz', b'aof-load-truncated', b'replica-lazy-flush', b'slave-lazy-flush', b'cluster-require-full-coverage', b'replica-announced'), SWITCHES),
+    b'slowlog-max-len': [b'0', b'1', b'128', b'1000', b'abc', b''],
+    b'cluster-link-sendbuf-limit': [b'0', b'1mb', b'5', b'x', b'-1'],
+    b'timeout': [b'0', b'100', b'3600', b'-1', b'abc', b'', b'99999999999', b'1.5'],
+    b'maxmemory': [b'0', b'1gb', b'3GB', b'5000000000', b'abc', b'10xb', b'-1', b'1.5gb'],
+    b'maxmemory-clients': [b'0', b'1gb', b'100gb', b'101%', b'x', b'%', b'-1%', b'1.5%'],
+    b'client-query-buffer-limit': [b'1gb', b'64mb', b'x', b'1.5gb'],
+    b'maxmemory-policy': [b'noeviction', b'allkeys-random', b'volatile-ttl', b'volatile-random', b'NoEviction', b'x', b'', b'allkeys'],
+    b'appendfsync': [b'everysec', b'always', b'no', b'ALWAYS', b'sometimes', b'yes', b''],
+    b'sanitize-dump-payload': [b'no', b'yes', b'clients', b'x'],
+    b'acl-pubsub-default': [b'allchannels', b'resetchannels', b'x'],
+    b'repl-diskless-load': [b'disabled', b'swapdb', b'on-empty-db', b'no'],
+    b'cluster-preferred-endpoint-type': [b'ip', b'hostname', b'unknown-endpoint', b'x'],
+    b'propagation-error-behavior': [b'ignore', b'panic', b'panic-on-replicas', b'x'],
+    b'notify-keyspace-events': [b'', b'KEA', b'AKE', b'Kx', b'Elg', b'W', b'xxx', b'Am', b'K$lshzxetdmg', b'En', b'K E'],
+    b'save': [b'', b'3600 1', b'3600 1 36000 10', b'1', b'a b', b'-1 5', b'3600 -1', b'0 1', b' 3600  1 ', b'3600 1 300'],
+    b'client-output-buffer-limit': [b'normal 0 0 0', b'replica 256mb 64mb 60', b'slave 1gb 1gb 1', b'pubsub 1gb 2mb 0', b'normal 1gb 1gb 10', b'replica 1gb 0 0 pubsub 2gb 0 0', b'nobody 1 1 1', b'normal 1',
+                                    b'normal 1 x 1', b'normal 1gb 1gb -1', b'', b'NORMAL 0 0 0'],
+    b'latency-tracking-info-percentiles': [b'50 99 99.9', b'', b'50', b'0 100', b'101', b'-1', b'x', b'99.999 12.5', b'50 50'],
+    b'cluster-announce-hostname': [b'', b'a.b', b'a_b', b'-', b'A1'],
+    b'masterauth': [b'', b'secret'],
+}
+FIXED = [b'databases', b'daemonize', b'io-threads', b'unixsocket', b'aclfile', b'rdbchecksum', b'replicaof', b'slaveof', b'supervised', b'cluster-enabled', b'enable-debug-command', b'logfile']
+NO_DIRECTIVES = [b'nonsense', b'', b'maxmemory ', b'\xff', b'*', b'max*']
+CONFIG_PATTERNS = [b'*', b'max*', b'*-*', b'??ve', b'repl*', b'hash-max-*', b'slave*', b'lua-*', b'[a-c]*', b'*ttl', b'nothing*', b'', b'cluster-*', b'tls*', b'list-max-[lz]i*']
+
+# Commands whose introspection is compared, with a few of their calls.
+NAMES = [b'get', b'set', b'SET', b'mset', b'getex', b'lcs', b'copy', b'del', b'scan', b'expire', b'object', b'object|encoding', b'client', b'client|kill', b'CLIENT|List', b'config|set', b'config',
+         b'command', b'command|list', b'memory|usage', b'hello', b'auth', b'flushall', b'shutdown', b'getset', b'info', b'debug', b'latency|graph', b'slowlog|get', b'ping', b'nonsense', b'', b'get|x',
+         b'object|nonsense', b'|', b'client|']
+CATEGORIES = [b'string', b'keyspace', b'read', b'WRITE', b'fast', b'slow', b'admin', b'dangerous', b'connection', b'nonsense', b'', b'hash']
 
 _TTL_CYCLE = 20011
 
@@ -325,6 +373,83 @@ class Generator:
                           [b'HELLO', b'2', b'SETNAME', b'a b'], [b'HELLO', b'3', b'AUTH', b'default'], [b'HELLO', b'3', b'AUTH', b'nobody', b'x'], [b'HELLO', b'3', b'FOO'],
                           [b'HELLO', b'3', b'SETNAME'], [b'HELLO', b'', b'x'], [b'HELLO', b'3', b'AUTH', b'default', b'x', b'SETNAME', b'n'], [b'HELLO', b'3.0'], [b'HELLO', b'-3']])
 
+    def do_client_others(self):
+        """What is told of connections and done to them; see also step()."""
+        return self.pick([[b'CLIENT', b'LIST'], [b'CLIENT', b'INFO'], [b'CLIENT', b'INFO', b'x'], [b'CLIENT', b'LIST', b'ID', OWN_ID], [b'CLIENT', b'LIST', b'ID', OTHER_ID],
+                          [b'client', b'list', b'id', OWN_ID, b'0', OTHER_ID, b'99999999'], [b'CLIENT', b'LIST', b'ID'], [b'CLIENT', b'LIST', b'ID', b'x'], [b'CLIENT', b'LIST', b'ID', b'-1'],
+                          [b'CLIENT', b'LIST', b'ID', b'0', b'1.5'], [b'CLIENT', b'LIST', b'ID', b'99999999999999999999'], [b'CLIENT', b'LIST', b'TYPE', b'normal'], [b'CLIENT', b'LIST', b'TYPE', b'REPLICA'],
+                          [b'CLIENT', b'LIST', b'TYPE', b'slave'], [b'CLIENT', b'LIST', b'TYPE', b'pubsub'], [b'CLIENT', b'LIST', b'TYPE', b'master'], [b'CLIENT', b'LIST', b'TYPE', b'x'],
+                          [b'CLIENT', b'LIST', b'TYPE'], [b'CLIENT', b'LIST', b'TYPE', b'normal', b'x'], [b'CLIENT', b'LIST', b'x'], [b'CLIENT', b'NO-EVICT', self.pick([b'on', b'OFF', b'off', b'x', b''])],
+                          [b'CLIENT', b'NO-EVICT'], [b'CLIENT', b'GETREDIR'], [b'CLIENT', b'GETREDIR', b'x'], [b'CLIENT', b'HELP'], [b'CLIENT', b'HELP', b'x'], [b'CLIENT', b'UNPAUSE'], [b'CLIENT', b'UNPAUSE', b'x'],
+                          [b'CLIENT', b'PAUSE', self.pick([b'0', b'1', b'x', b'-1', b'', b'1.5', b'99999999999999999999'])], [b'CLIENT', b'PAUSE', b'1', self.pick([b'WRITE', b'ALL', b'write', b'x', b''])],
+                          [b'CLIENT', b'PAUSE'], [b'CLIENT', b'PAUSE', b'1', b'WRITE', b'x'], [b'CLIENT', b'PAUSE', b'x', b'x'], [b'CLIENT', b'UNBLOCK', OWN_ID], [b'CLIENT', b'UNBLOCK', OTHER_ID, b'TIMEOUT'],
+                          [b'CLIENT', b'UNBLOCK', OTHER_ID, b'error'], [b'CLIENT', b'UNBLOCK', OWN_ID, b'x'], [b'CLIENT', b'UNBLOCK', b'x'], [b'CLIENT', b'UNBLOCK', b'99999999'], [b'CLIENT', b'UNBLOCK', b'-1'],
+                          [b'CLIENT', b'UNBLOCK'], [b'CLIENT', b'UNBLOCK', b'1', b'ERROR', b'x'], [b'CLIENT', b'UNBLOCK', b'x', b'x'], [b'CLIENT', b'KILL'], [b'CLIENT', b'KILL', b'x'], [b'CLIENT', b'KILL', b'127.0.0.1:1'],
+                          [b'CLIENT', b'KILL', b'ID', b'99999999'], [b'CLIENT', b'KILL', b'ID', self.pick([b'x', b'0', b'-1', b'', b'1.5', b'99999999999999999999'])], [b'CLIENT', b'KILL', b'ID', OWN_ID],
+                          [b'CLIENT', b'KILL', b'ADDR', OWN_ADDRESS], [b'CLIENT', b'KILL', b'ADDR', b'x'], [b'CLIENT', b'KILL', b'LADDR', b'x'], [b'CLIENT', b'KILL', b'TYPE', self.pick([b'x', b'replica', b'pubsub', b'MASTER'])],
+                          [b'CLIENT', b'KILL', b'USER', self.pick([b'nobody', b''])], [b'CLIENT', b'KILL', b'SKIPME', self.pick([b'x', b''])], [b'CLIENT', b'KILL', b'ID', b'99999999', b'SKIPME'],
+                          [b'CLIENT', b'KILL', b'USER', b'default', b'ID', b'99999999', b'TYPE', b'normal'], [b'CLIENT', b'KILL', b'x', b'y'], [b'CLIENT', b'KILL', b'ID', b'x', b'x', b'y'],
+                          [b'CLIENT', b'KILL', b'x', b'y', b'ID', b'x'], [b'CLIENT', b'KILL', b'TYPE', b'x', b'ID', b'x']])
+
+    def do_command(self):
+        n = self.rng.randrange(12)
+        if n < 3:
+            return [b'COMMAND', b'INFO', *(self.pick(NAMES) for _ in range(1 + self.rng.randrange(3)))]
+        if n < 6:
+            return [b'COMMAND', b'DOCS', *(self.pick(NAMES) for _ in range(1 + self.rng.randrange(3)))]
+        if n < 8:
+            return [b'COMMAND', self.pick([b'GETKEYS', b'GETKEYSANDFLAGS']), *self.pick([self.do_set, self.do_mset, self.do_lcs, self.do_copy, self.do_object, self.do_expire, self.do_del, self.do_unknown,
+                                                                                       self.do_getex, self.do_ping, self.do_memory])()]
+        if n < 10:
+            return [b'COMMAND', b'LIST', *self.pick([[], [b'FILTERBY', b'ACLCAT', self.pick(CATEGORIES)], [b'FILTERBY', b'PATTERN', self.pick([b'get*', b'*|*', b'GET*', b'config|[a-r]*', b'', b'x'])],
+                                                     [b'filterby', b'module', b'x'], [b'FILTERBY', b'x', b'y'], [b'FILTERBY', b'PATTERN'], [b'FILTERBY'], [b'x'], [b'FILTERBY', b'PATTERN', b'a', b'b']])]
+        return self.pick([[b'COMMAND', b'COUNT'], [b'COMMAND', b'COUNT', b'x'], [b'COMMAND', b'HELP'], [b'COMMAND', b'HELP', b'x'], [b'COMMAND', b'FOO'], [b'COMMAND', b'GETKEYS'], [b'COMMAND', b'GETKEYS', b'get'],
+                          [b'COMMAND'], [b'COMMAND', b'INFO'], [b'COMMAND', b'DOCS']])
+
+    def directive(self):
+        """A name and a value."""
+        n = self.rng.randrange(20)
+        if n < 18:
+            name = self.pick(list(DIRECTIVES))
+            return [name if self.chance(.9) else name.upper(), self.pick(DIRECTIVES[name])]
+        return [self.pick(FIXED), b'1'] if n < 19 else [self.pick(NO_DIRECTIVES), b'1']
+
+    def do_config(self):
+        n = self.rng.randrange(20)
+        if n < 11:
+            pairs = [self.directive() for _ in range(1 if self.chance(.7) else 2 + self.rng.randrange(3))]
+            if self.chance(.05):
+                pairs.append(pairs[0])
+            return [b'CONFIG', self.pick([b'SET', b'set']), *(x for pair in pairs for x in pair)]
+        if n < 17:
+            return [b'CONFIG', b'GET', *(self.pick(list(DIRECTIVES)) if self.chance(.6) else self.pick(CONFIG_PATTERNS + FIXED) for _ in range(1 + self.rng.randrange(3)))]
+        return self.pick([[b'CONFIG'], [b'CONFIG', b'FOO'], [b'CONFIG', b'GET'], [b'CONFIG', b'SET'], [b'CONFIG', b'SET', b'timeout'], [b'CONFIG', b'SET', b'timeout', b'0', b'acllog-max-len'], [b'CONFIG', b'RESETSTAT'],
+                          [b'CONFIG', b'RESETSTAT', b'x'], [b'CONFIG', b'REWRITE'], [b'CONFIG', b'REWRITE', b'x'], [b'CONFIG', b'HELP'], [b'CONFIG', b'HELP', b'x']])
+
+    def do_slowlog(self):
+        return self.pick([[b'SLOWLOG', b'LEN'], [b'SLOWLOG', b'GET'], [b'SLOWLOG', b'GET', self.pick([b'0', b'1', b'-1', b'-2', b'x', b'', b'100000', b'99999999999999999999'])], [b'SLOWLOG', b'RESET'], [b'SLOWLOG', b'HELP'],
+                          [b'SLOWLOG'], [b'SLOWLOG', b'FOO'], [b'SLOWLOG', b'LEN', b'x'], [b'SLOWLOG', b'RESET', b'x'], [b'SLOWLOG', b'GET', b'1', b'2'], [b'slowlog', b'reset']])
+
+    def do_latency(self):
+        event = self.pick([b'command', b'fast-command', b'expire-cycle', b'x', b''])
+        return self.pick([[b'LATENCY', b'LATEST'], [b'LATENCY', b'HISTORY', event], [b'LATENCY', b'GRAPH', event], [b'LATENCY', b'RESET'], [b'LATENCY', b'RESET', event, b'x'], [b'LATENCY', b'DOCTOR'], [b'LATENCY', b'HELP'],
+                          [b'LATENCY', b'HISTOGRAM', b'nonsense'], [b'LATENCY', b'HISTOGRAM', b'get', b'set'], [b'LATENCY', b'HISTOGRAM'], [b'LATENCY'], [b'LATENCY', b'FOO'], [b'LATENCY', b'HISTORY'],
+                          [b'LATENCY', b'HISTORY', b'x', b'y'], [b'LATENCY', b'GRAPH'], [b'LATENCY', b'DOCTOR', b'x'], [b'LATENCY', b'LATEST', b'x'], [b'LATENCY', b'HELP', b'x']])
+
+    def do_memory(self):
+        return self.pick([[b'MEMORY', b'USAGE', self.key()], [b'MEMORY', b'USAGE', self.key(), b'SAMPLES', self.pick([b'0', b'5', b'-1', b'x', b'', b'99999999999999999999'])], [b'MEMORY', b'USAGE', self.key(), b'SAMPLES'],
+                          [b'MEMORY', b'USAGE', self.key(), b'x'], [b'MEMORY', b'USAGE', self.key(), b'x', b'5'], [b'MEMORY', b'USAGE', self.key(), b'SAMPLES', b'1', b'samples', b'2'], [b'MEMORY', b'USAGE'], [b'MEMORY'],
+                          [b'MEMORY', b'FOO'], [b'MEMORY', b'HELP'], [b'MEMORY', b'HELP', b'x'], [b'MEMORY', b'PURGE'], [b'MEMORY', b'PURGE', b'x'], [b'MEMORY', b'DOCTOR'], [b'MEMORY', b'DOCTOR', b'x'],
+                          [b'MEMORY', b'MALLOC-STATS'], [b'MEMORY', b'MALLOC-STATS', b'x'], [b'MEMORY', b'STATS'], [b'MEMORY', b'STATS', b'x']])
+
+    def do_debug(self):
+        return self.pick([[b'DEBUG'], [b'DEBUG', b'FOO'], [b'DEBUG', b'HELP'], [b'DEBUG', b'OBJECT', self.key()], [b'DEBUG', b'OBJECT', b'no such key'], [b'DEBUG', b'OBJECT'], [b'DEBUG', b'SLEEP', self.pick([b'0', b'x', b'-1', b'0.001'])],
+                          [b'DEBUG', b'SLEEP'], [b'DEBUG', b'SET-ACTIVE-EXPIRE', b'1'], [b'DEBUG', b'SET-ACTIVE-EXPIRE'], [b'DEBUG', b'ERROR', self.pick([b'ERR x', b'a\r\nb', b'x', b'', b'NOCODE a b'])], [b'DEBUG', b'ERROR'],
+                          [b'DEBUG', b'PROTOCOL', self.pick([b'string', b'INTEGER', b'double', b'null', b'array', b'set', b'map', b'attrib', b'verbatim', b'true', b'false', b'bignum', b'x', b''])], [b'DEBUG', b'PROTOCOL'],
+                          [b'DEBUG', b'STRINGMATCH-LEN'], [b'DEBUG', b'POPULATE', self.pick([b'0', b'1', b'3', b'7', b'-1', b'x', b''])],
+                          [b'DEBUG', b'POPULATE', b'4', self.pick([b'p', b'', b'counter'])], [b'DEBUG', b'POPULATE', b'3', b'q', self.pick([b'0', b'1', b'7', b'8', b'9', b'50', b'-1', b'x'])], [b'DEBUG', b'POPULATE'],
+                          [b'DEBUG', b'POPULATE', b'1', b'q', b'5', b'x'], [b'DEBUG', b'CHANGE-REPL-ID'], [b'DEBUG', b'QUICKLIST-PACKED-THRESHOLD', self.pick([b'1000', b'1K', b'x'])], [b'debug', b'sleep', b'0', b'x']])
+
     def do_client(self):
         return self.pick([[b'CLIENT', b'ID'], [b'CLIENT', b'GETNAME'], [b'CLIENT', b'SETNAME', b'x%d' % self.rng.randrange(3)], [b'CLIENT', b'SETNAME', b''],
                           [b'CLIENT', b'SETNAME', b'a b'], [b'CLIENT', b'SETNAME', b'a\n'], [b'CLIENT', b'SETNAME', b'\xff'], [b'CLIENT', b'SETNAME'], [b'CLIENT'],
@@ -357,11 +482,15 @@ class Generator:
     def spoil(self, command):
         """Wrong in one place: an argument too few or too many, or another one than was meant."""
         command = list(command)
-        n = self.rng.randrange(5)
+        if command[0].upper() == b'DEBUG':      # a number too many is a number of keys
+            return command
+        # Another value than was meant would let a directive or a pause have an effect, or end a connection.
+        n = 1 if command[0].upper() in (b'CONFIG', b'CLIENT') else self.rng.randrange(5)
         if n == 0 and len(command) > 1:
             del command[1 + self.rng.randrange(len(command) - 1)]
         elif n == 1:
-            command.append(self.pick(JUNK))
+            junk = self.pick(JUNK)
+            command.append(b'x' if junk == b'\x00' and command[0].upper() == b'CONFIG' else junk)
         elif n == 2 and len(command) > 1:
             command[1 + self.rng.randrange(len(command) - 1)] = self.pick(JUNK)
         elif n == 3 and len(command) > 1:
@@ -396,6 +525,8 @@ class Generator:
             return [(MUTE, connection, commands)]
         if n < 10 and self.chance(.3):
             return [(QUIT, connection, [self.mutable_command() for _ in range(rng.randrange(3))] + [[b'QUIT']])]
+        if n < 12:
+            return [(RUN, connection, self.pause())] if self.chance(.5) else [self.kill(connection)]
         size = 1 if n < 60 else 1 + rng.randrange(self.longest_pipeline)
         steps, pipeline = [], []
         for _ in range(size):
@@ -412,10 +543,25 @@ class Generator:
             steps.append((RUN, connection, pipeline))
         return steps
 
+    def pause(self):
+        """What goes on during a pause, and its end."""
+        reads = [self.pick([self.do_get, self.do_strlen, self.do_ttl, self.do_exists, self.do_type, self.do_dbsize, self.do_ping])() for _ in range(self.rng.randrange(4))]
+        return [[b'CLIENT', b'PAUSE', self.pick([b'100000', b'9999999']), b'WRITE'], *reads, [b'CLIENT', b'UNPAUSE'], self.do_set()]
+
+    def kill(self, connection):
+        """Ends the other connection, or this one."""
+        own, other = [[b'ID', OWN_ID], [b'ADDR', OWN_ADDRESS]], [[b'ID', OTHER_ID], [b'ADDR', OTHER_ADDRESS]]
+        if self.chance(.4):
+            return (KILL, connection, [[b'CLIENT', b'KILL', *self.pick(own), b'SKIPME', self.pick([b'no', b'NO'])]])
+        options = [self.pick(other), *([[b'TYPE', b'normal']] if self.chance(.3) else []), *([[b'USER', b'default']] if self.chance(.3) else []), *([[b'SKIPME', b'yes']] if self.chance(.3) else [])]
+        if self.chance(.3):
+            options.reverse()
+        return (KILL, connection, [[b'CLIENT', b'KILL', OTHER_ADDRESS] if self.chance(.3) else [b'CLIENT', b'KILL', *(x for o in options for x in o)]])
+
     def mutable_command(self):
         while True:
             command = self.command()
-            if command[0].upper() not in (b'CLIENT', b'HELLO', b'RESET', b'RANDOMKEY', b'QUIT'):
+            if command[0].upper() not in (b'CLIENT', b'HELLO', b'RESET', b'RANDOMKEY', b'QUIT', b'DEBUG'):
                 return command
 
     def script(self, commands):
@@ -433,5 +579,5 @@ WEIGHTS = {
     'do_strlen': 8, 'do_setrange': 14, 'do_getrange': 16, 'do_incr': 20, 'do_incrby': 20, 'do_incrbyfloat': 16, 'do_mget': 14, 'do_mset': 14,
     'do_msetnx_free': 5, 'do_lcs': 5, 'do_del': 14, 'do_exists': 10, 'do_type': 6, 'do_expire': 40, 'do_ttl': 30, 'do_persist': 8, 'do_rename': 14,
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
-    'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
+    'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
 }

@@ -22,12 +22,15 @@ SCRIPT = 2000       # commands between two clean starts
 SEED = os.environ.get('DARTER_ORACLE_SEED')
 
 
+OPTIONS = [('enable-debug-command', 'yes'), ('save', ''), ('loglevel', 'warning')]
+
+
 def start_redis():
-    return Server(kind='redis', options=[('enable-debug-command', 'yes')])
+    return Server(kind='redis', options=OPTIONS)
 
 
 def start_darter(threads, io):
-    return Server(threads=threads, io=io, options=[('enable-debug-command', 'yes')])
+    return Server(threads=threads, io=io, options=OPTIONS)
 
 
 def random_run(pair, commands, seed, longest_pipeline=40, most=4):
@@ -41,7 +44,7 @@ def random_run(pair, commands, seed, longest_pipeline=40, most=4):
         try:
             pair.run(script)
         except Difference as difference:
-            words = 2 if difference.command and difference.command[0].upper() in (b'OBJECT', b'CLIENT') else 1
+            words = 2 if difference.command and difference.command[0].upper() in (b'OBJECT', b'CLIENT', b'COMMAND', b'CONFIG', b'SLOWLOG', b'LATENCY', b'MEMORY', b'DEBUG') else 1
             kind = tuple(a.upper() for a in difference.command[:words]) if difference.command else 'no reply'
             if kind not in seen:
                 seen.add(kind)
