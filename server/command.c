@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "server/regions.h"
 #include "shard/blob.h"
 
 #define LOOKUP_SIZE 1024u  /* a power of two, well above twice the rows */
@@ -180,7 +181,13 @@ void reply_subcommand_error(struct reply *r, const struct arg *sub, const char *
 
 bool arg_is(const struct arg *a, const char *word) { return same_name(a->p, a->size, word); }
 
+void blob_give_up(struct blob *b) {
+    size_t mapped = blob_mapped(b);
+    if (mapped) regions_give_back(b, mapped);
+    else blob_discard(b);
+}
+
 void args_discard_blobs(struct arg *argv, uint32_t argc) {
     for (uint32_t i = 0; i < argc; i++)
-        if (argv[i].flags & ARG_BLOB) blob_discard((struct blob *)(void *)(argv[i].p - offsetof(struct blob, bytes)));
+        if (argv[i].flags & ARG_BLOB) blob_give_up((struct blob *)(void *)(argv[i].p - offsetof(struct blob, bytes)));
 }

@@ -195,6 +195,8 @@ const struct command *command_at(size_t i);
 
 /* The argument as a number, with the error replied if it is none. */
 bool arg_int64(const struct arg *a, int64_t *out, struct reply *r);
+/* blob_discard, without the time that unmapping takes. */
+void blob_give_up(struct blob *b);
 /* Discards the blobs among arguments that nobody took over. */
 void args_discard_blobs(struct arg *argv, uint32_t argc);
 /* What Redis says of a subcommand with too many arguments where it reads them itself. container: in capitals. */

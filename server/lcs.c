@@ -41,7 +41,8 @@ struct rows {
     uint64_t *matches;   /* for each different byte of a: its places in b */
     uint32_t place[256]; /* which of matches; 0: not in a */
     unsigned char *kept; /* all rows, or NULL */
-    size_t words, row_bytes, different, kept_bytes;
+    size_t words, row_bytes, different;
+    struct blob *blobs[3]; /* where the three lie: blobs, as these come and go at little cost however large they are */
 };
 
 /* A run of matches: where it begins in a and b. */
@@ -90,16 +91,22 @@ static bool find_bytes(struct work *w) {
     return w->i == w->x.a_size;
 }
 
+/* Room in a blob; NULL: memory is refused. */
+static void *room(struct shard *s, struct blob **b, size_t size) {
+    *b = blob_new(s->memory, s->id, size, size);
+    return *b ? (*b)->bytes : NULL;
+}
+
 /* False: memory is refused. */
-static bool rows_alloc(struct memory *m, struct work *w) {
+static bool rows_alloc(struct shard *s, struct work *w) {
     struct rows *t = &w->t;
     t->words = (w->x.b_size + 63) / 64;
     t->row_bytes = (w->x.b_size + 7) / 8;
-    t->kept_bytes = w->o.length ? 0 : t->row_bytes * w->x.a_size;
-    t->row = memory_alloc(m, t->words * 8);
-    t->matches = memory_alloc(m, t->different * t->words * 8);
-    t->kept = t->kept_bytes ? memory_alloc(m, t->kept_bytes) : NULL;
-    return t->row && t->matches && (t->kept || !t->kept_bytes);
+    t->row = room(s, &t->blobs[0], t->words * 8);
+    t->matches = t->row ? room(s, &t->blobs[1], t->different * t->words * 8) : NULL;
+    if (!t->matches || w->o.length) return t->matches;
+    t->kept = room(s, &t->blobs[2], t->row_bytes * w->x.a_size);
+    return t->kept;
 }
 
 static bool clear(struct work *w) {
@@ -272,10 +279,8 @@ static const unsigned char *hold(struct work *w, unsigned which, const struct en
 
 void lcs_drop(struct shard *s, struct hop *h, struct reply *r) {
     struct work *w = (struct work *)(uintptr_t)h->state;
-    struct rows *t = &w->t;
-    if (t->row) memory_free(s->memory, t->row, t->words * 8);
-    if (t->matches) memory_free(s->memory, t->matches, t->different * t->words * 8);
-    if (t->kept) memory_free(s->memory, t->kept, t->kept_bytes);
+    for (unsigned i = 0; i < 3; i++)
+        if (w->t.blobs[i]) blob_release(s->memory, w->t.blobs[i]);
     if (w->text) memory_free(s->memory, w->text, w->length);
     for (unsigned i = 0; i < 2; i++) {
         if (!w->blobs[i]) continue;
@@ -319,9 +324,9 @@ void lcs(const struct spread *x, struct hop *h, struct reply *r) {
 }
 
 /* Goes on to the next phase. False: memory is refused. */
-static bool next_phase(struct memory *m, struct work *w) {
+static bool next_phase(struct shard *s, struct work *w) {
     switch (++w->phase) {
-    case PHASE_CLEAR: return rows_alloc(m, w);
+    case PHASE_CLEAR: return rows_alloc(s, w);
     case PHASE_BACK:
         if (w->o.length || !w->length) {
             w->phase = PHASE_DONE;
@@ -330,7 +335,7 @@ static bool next_phase(struct memory *m, struct work *w) {
         w->i = w->x.a_size;
         w->j = w->x.b_size;
         w->text_at = w->length;
-        return w->o.index || (w->text = memory_alloc(m, w->length));
+        return w->o.index || (w->text = memory_alloc(s->memory, w->length));
     default: w->i = w->j = w->word = 0; return true;
     }
 }
@@ -346,7 +351,7 @@ enum hop_result lcs_slice(struct shard *s, struct hop *h, struct reply *r) {
     w->budget = SLICE_COST;
     while (w->phase != PHASE_DONE) {
         if (!phases[w->phase](w)) return HOP_AGAIN;
-        if (next_phase(s->memory, w)) continue;
+        if (next_phase(s, w)) continue;
         reply_failed(r);
         lcs_drop(s, h, r);
         return HOP_DONE;

@@ -145,7 +145,7 @@ static void doctor_merge(const struct hop *h, struct reply *const *pieces, uint3
 static enum hop_result purge_piece(struct shard *s, struct hop *h, struct reply *r) {
     (void)h;
     if (memory_wants_trim(s->memory)) {
-        regions_give_back(memory_take_spare(s->memory));
+        regions_give_back_spare(s->memory);
         if (memory_wants_trim(s->memory)) return HOP_AGAIN;
     }
     mi_collect(true);

@@ -51,9 +51,9 @@ static inline const char *header(const char *p, const char *end, int64_t *v, boo
 void partial_drop(struct conn *c) {
     struct partial *k = c->partial;
     if (!k) return;
-    if (k->blob) blob_discard(k->blob);
+    if (k->blob) blob_give_up(k->blob);
     for (uint32_t i = 0; i < k->have; i++)
-        if (k->args[i].blob) blob_discard(k->args[i].blob);
+        if (k->args[i].blob) blob_give_up(k->args[i].blob);
     mi_free(k->args);
     mi_free(k);
     c->partial = NULL;

@@ -7,7 +7,12 @@
 #include "shard/memory.h"
 
 static int wake = -1;
-static _Atomic(void *) given_back;
+/* How a block that is given back begins. */
+struct given_back {
+    struct given_back *next;
+    size_t size;
+};
+static _Atomic(struct given_back *) given_back;
 
 static void wake_main(void) {
     if (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0) { /* it is full: then it was told */
@@ -26,20 +31,27 @@ static void map_asked(struct server *s) {
 
 void regions_serve(struct server *s) {
     map_asked(s);
-    void *region = atomic_exchange_explicit(&given_back, NULL, memory_order_acquire);
-    while (region) {
-        void *next = *(void **)region;
-        memory_unmap_region(region);
-        region = next;
+    struct given_back *block = atomic_exchange_explicit(&given_back, NULL, memory_order_acquire);
+    while (block) {
+        struct given_back *next = block->next;
+        memory_unmap(block, block->size);
+        block = next;
         map_asked(s); /* somebody may wait for these */
     }
 }
 
-void regions_give_back(void *region) {
-    void *head = atomic_load_explicit(&given_back, memory_order_relaxed);
-    do *(void **)region = head;
-    while (!atomic_compare_exchange_weak_explicit(&given_back, &head, region, memory_order_release, memory_order_relaxed));
+void regions_give_back(void *p, size_t size) {
+    struct given_back *block = p, *head = atomic_load_explicit(&given_back, memory_order_relaxed);
+    block->size = size;
+    do block->next = head;
+    while (!atomic_compare_exchange_weak_explicit(&given_back, &head, block, memory_order_release, memory_order_relaxed));
     if (!head) wake_main();
+}
+
+void regions_give_back_spare(struct memory *m) {
+    size_t size;
+    void *block = memory_take_spare(m, &size);
+    regions_give_back(block, size);
 }
 
 static __attribute__((noinline)) void take_or_ask(struct thread *t) {
@@ -52,5 +64,5 @@ static __attribute__((noinline)) void take_or_ask(struct thread *t) {
 
 void regions_look(struct thread *t) {
     if (__builtin_expect(memory_wants_region(t->shard->memory), 0)) take_or_ask(t);
-    while (__builtin_expect(memory_wants_trim(t->shard->memory), 0)) regions_give_back(memory_take_spare(t->shard->memory));
+    while (__builtin_expect(memory_wants_trim(t->shard->memory), 0)) regions_give_back_spare(t->shard->memory);
 }

@@ -6,11 +6,15 @@
  *   NULL ----(its thread: a region will be needed)----> REGION_ASKED ----(main thread: mapped)----> a region ----(its thread: took it)----> NULL
  *                                                            `--------(main thread: refused)-------------------------------------------> NULL
  *
- * Regions to give back are a stack through their own memory, pushed by any thread, taken as a whole by the main thread.
+ * What is given back, regions and large blocks that were mapped on their own, is a stack through its own memory, pushed by any thread, taken as a whole
+ * by the main thread.
  */
 #ifndef SERVER_REGIONS_H
 #define SERVER_REGIONS_H
 
+#include <stddef.h>
+
+struct memory;
 struct server;
 struct thread;
 
@@ -23,7 +27,9 @@ void regions_serve(struct server *s);
 
 /* Once a turn: asks for a region or takes it, and hands over those that are too many. */
 void regions_look(struct thread *t);
-/* Any thread. region: from memory_take_spare. */
-void regions_give_back(void *region);
+/* Any thread. block: whole pages that memory_unmap may be asked for. */
+void regions_give_back(void *block, size_t size);
+/* Who holds the shard. Hands over one block that its memory has too many; legal if memory_wants_trim. */
+void regions_give_back_spare(struct memory *m);
 
 #endif

@@ -31,7 +31,7 @@ static struct blob *map(size_t block) {
     return p;
 }
 
-static void unmap(struct blob *b) { munmap(b, block_usable(b->capacity)); }
+size_t blob_mapped(const struct blob *b) { return is_mapped(b->capacity) ? block_usable(b->capacity) : 0; }
 
 struct blob *blob_receive(size_t capacity) {
     if (capacity < MEMORY_SMALL_MAX) capacity = MEMORY_SMALL_MAX;
@@ -42,7 +42,7 @@ struct blob *blob_receive(size_t capacity) {
 }
 
 void blob_discard(struct blob *b) {
-    if (is_mapped(b->capacity)) unmap(b);
+    if (is_mapped(b->capacity)) memory_unmap(b, block_usable(b->capacity));
     else mi_free(b);
 }
 
@@ -66,8 +66,9 @@ void blob_release(struct memory *m, struct blob *b) {
     assert(b->refs > 0);
     if (--b->refs) return;
     if (is_mapped(b->capacity)) {
-        memory_charge(m, -(ptrdiff_t)blob_memory(b));
-        unmap(b);
+        size_t block = blob_memory(b);
+        memory_charge(m, -(ptrdiff_t)block);
+        memory_give_up(m, b, block);
     } else {
         memory_free(m, b, block_size(b->capacity));
     }

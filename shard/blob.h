@@ -33,6 +33,8 @@ struct blob {
 struct blob *blob_receive(size_t capacity);
 /* Undoes blob_receive, on the same or another thread, if no shard adopted it. */
 void blob_discard(struct blob *b);
+/* What there is to unmap instead (memory_unmap), if somebody else shall do that, in bytes; 0: it was not mapped on its own. */
+size_t blob_mapped(const struct blob *b);
 /* The shard takes over a received blob. */
 void blob_adopt(struct memory *m, struct blob *b, uint32_t shard);
 

@@ -81,6 +81,12 @@ struct regions {
     size_t left;
 };
 
+/* A mapped block that nobody uses. */
+struct given_up {
+    struct given_up *next;
+    size_t size;
+};
+
 struct memory {
     struct memory_account account; /* first: memory_used reads it */
     struct {
@@ -92,6 +98,7 @@ struct memory {
     size_t segment_size;
     struct regions small, segments;
     void *reserve; /* a region that is of no kind yet, or NULL */
+    struct given_up *given_up;
     bool huge;
 };
 
@@ -185,9 +192,9 @@ void *memory_map_region(void) {
     return region;
 }
 
-void memory_unmap_region(void *region) {
-    madvise(region, REGION_SIZE, MADV_DONTNEED); /* most of the work, and without the lock that other threads' mappings need */
-    munmap(region, REGION_SIZE);
+void memory_unmap(void *block, size_t size) {
+    madvise(block, size, MADV_DONTNEED); /* most of the work, and without the lock that other threads' mappings need */
+    munmap(block, size);
 }
 
 static void unmap_region(struct region *r) {
@@ -257,9 +264,23 @@ static void region_empty(struct memory *m, struct regions *of, struct region *r)
     spare_add(of, r);
 }
 
-bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT; }
+bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT || m->given_up; }
 
-void *memory_take_spare(struct memory *m) {
+void memory_give_up(struct memory *m, void *block, size_t size) {
+    struct given_up *g = block;
+    *g = (struct given_up){m->given_up, size};
+    m->given_up = g;
+}
+
+static void *take_given_up(struct memory *m, size_t *size) {
+    struct given_up *g = m->given_up;
+    m->given_up = g->next;
+    *size = g->size;
+    return g;
+}
+
+void *memory_take_spare(struct memory *m, size_t *size) {
+    if (m->given_up) return take_given_up(m, size);
     struct regions *of = m->small.spares > SPARES_KEPT ? &m->small : &m->segments;
     struct region *r = of->spare;
     assert(of->spares > SPARES_KEPT);
@@ -270,6 +291,7 @@ void *memory_take_spare(struct memory *m) {
     if (r->next) r->next->prev = r->prev;
     m->regions--;
     unpoison(region_start(r), REGION_SIZE);
+    *size = REGION_SIZE;
     return region_start(r);
 }
 
@@ -464,6 +486,11 @@ void memory_drop(struct memory *m) {
     regions_drop(&m->small);
     regions_drop(&m->segments);
     if (m->reserve) munmap(m->reserve, REGION_SIZE);
+    while (m->given_up) {
+        size_t size;
+        void *block = take_given_up(m, &size);
+        munmap(block, size);
+    }
     mi_free(m);
 }
 

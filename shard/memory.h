@@ -43,16 +43,19 @@ void memory_free_segment(struct memory *m, void *segment, size_t size);
 
 /* Any thread. A region (2 MiB), advised huge and touched. The caller owns it until memory_give_region. NULL: refused. */
 void *memory_map_region(void);
-/* Any thread. Gives a region of memory_map_region or memory_take_spare back to the system. */
-void memory_unmap_region(void *region);
+/* Any thread. Gives a region of memory_map_region, or what memory_take_spare gave, back to the system. */
+void memory_unmap(void *block, size_t size);
 /* A region will be needed soon, and there is none in reserve. Never true without huge pages: then memory comes in small pages, as it is used. */
 bool memory_wants_region(const struct memory *m);
 /* Takes a region over, for the next need. Legal if there is none in reserve (memory_wants_region was true, and none was given since). */
 void memory_give_region(struct memory *m, void *region);
-/* Empty regions are kept for the next need, one of each kind; there are more. */
+/* Empty regions are kept for the next need, one of each kind; there are more, or mapped blocks were given up. */
 bool memory_wants_trim(const struct memory *m);
-/* One of those that are too many. It is the caller's now; its bytes may be overwritten. Legal if memory_wants_trim. */
-void *memory_take_spare(struct memory *m);
+/* One of those that are too many, and its size. It is the caller's now; its bytes may be overwritten. Legal if memory_wants_trim. */
+void *memory_take_spare(struct memory *m, size_t *size);
+/* Gives up a block that was mapped on its own (whole pages; its charge is the caller's to take back): it waits for memory_take_spare, as unmapping
+ * takes 1 ms for 500 MiB in huge pages, and fifty in small ones. */
+void memory_give_up(struct memory *m, void *block, size_t size);
 
 /* Adds to or takes from the account for bytes that were allocated elsewhere (a blob received by another thread). */
 void memory_charge(struct memory *m, ptrdiff_t bytes);

@@ -1,6 +1,7 @@
 """What takes long goes on in slices: other clients have their turn between them."""
 
 import select
+import time
 
 from resp import encode
 from server import SLOW
@@ -77,3 +78,20 @@ def test_patterns_have_a_bound(server):
     assert client.command('SCAN', '0', 'MATCH', slow, 'COUNT', '1000')[1] == []
     assert client.command('CONFIG', 'GET', '*[' + '0' * 1000000) == []
     assert client.command('COMMAND', 'LIST', 'FILTERBY', 'PATTERN', '[' + '0' * 1000000) == []
+
+
+def test_large_values_go_back_to_the_system(server):
+    """Deleted, overwritten, expired, or sent and never taken over: the main thread unmaps them."""
+    client = server.client(timeout=60 * SLOW)
+    client.command('PING')
+    before = server.resident_bytes()
+    large = b'x' * (64 << 20)
+    commands = [('DEL', 'a'), ('SET', 'a', 'small'), ('PEXPIRE', 'a', '1'), ('UNLINK', 'a'), ('GETDEL', 'a'), ('SET', 'a', large, 'XX', 'NX'), ('FLUSHALL',)]
+    for command in commands:
+        assert client.command('SET', 'a', large) == b'OK'
+        client.command(*command)
+        client.command('DEL', 'a')
+        deadline = time.monotonic() + 10 * SLOW
+        while server.resident_bytes() > before + (48 << 20):
+            assert time.monotonic() < deadline, (command[0], server.resident_bytes() - before)
+            time.sleep(0.01)

@@ -103,6 +103,25 @@ static void a_mapped_blob_grows_and_keeps_its_bytes(void **state) {
     memory_drop(m);
 }
 
+/* Unmapping takes long, so that is not done where the last reference goes. */
+static void a_mapped_blob_is_given_up_not_unmapped(void **state) {
+    struct memory *m = memory_new(false);
+    struct blob *b = blob_new(m, 0, BLOB_MAPPED_MIN, BLOB_MAPPED_MIN), *small = blob_new(m, 0, 100000, 100000);
+    size_t mapped = blob_mapped(b), size;
+    assert_int_equal(mapped, blob_memory(b));
+    assert_int_equal(blob_mapped(small), 0);
+    blob_release(m, small);
+    assert_false(memory_wants_trim(m));
+    blob_release(m, b);
+    assert_int_equal(memory_used(m), 0);
+    assert_true(memory_wants_trim(m));
+    assert_ptr_equal(memory_take_spare(m, &size), b);
+    assert_int_equal(size, mapped);
+    memory_unmap(b, size);
+    assert_false(memory_wants_trim(m));
+    memory_drop(m);
+}
+
 static void zeroing_stays_within_its_bounds(void **state) {
     static const size_t bounds[][2] = {
         {0, 0}, {1, 5}, {4090, 4100}, {0, 4096}, {100000, 400000}, {4072, 600000}, {1000000, 1000001}, {5, 9000000}};
@@ -134,6 +153,7 @@ static void what_cannot_be_had_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mapped_blob_is_given_up_not_unmapped),
         cmocka_unit_test(the_last_reference_frees),
         cmocka_unit_test(a_received_blob_is_charged_to_who_adopts_it),
         cmocka_unit_test(only_its_own_class_fits),

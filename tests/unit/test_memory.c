@@ -124,11 +124,24 @@ static void a_free_page_serves_any_class(void **state) {
     memory_drop(m);
 }
 
+static void what_is_given_up_waits_to_be_taken(void **state) {
+    struct memory *m = memory_new(false);
+    size_t size;
+    for (int i = 0; i < 2; i++) memory_give_up(m, memory_map_region(), (size_t)2 << 20);
+    assert_true(memory_wants_trim(m));
+    void *block = memory_take_spare(m, &size);
+    assert_int_equal(size, 2 << 20);
+    memory_unmap(block, size);
+    assert_true(memory_wants_trim(m));
+    memory_drop(m); /* unmaps the other one */
+}
+
 /* Gives all empty regions back that are too many. */
 static void trim_all(struct memory *m) {
     while (memory_wants_trim(m)) {
-        size_t before = stats_of(m).regions;
-        memory_unmap_region(memory_take_spare(m));
+        size_t before = stats_of(m).regions, size;
+        void *region = memory_take_spare(m, &size);
+        memory_unmap(region, size);
         assert_int_equal(stats_of(m).regions, before - 1);
     }
 }
@@ -270,6 +283,7 @@ static void freed_blocks_are_poisoned(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_given_up_waits_to_be_taken),
         cmocka_unit_test(blocks_keep_what_is_written_to_them),
         cmocka_unit_test(classes_are_8_bytes_apart),
         cmocka_unit_test(headers_and_slack_are_less_than_1_percent),
