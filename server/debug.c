@@ -13,7 +13,8 @@
 #include "server/route.h"
 #include "server/thread.h"
 
-#define POPULATE_SLICE 256u /* keys of one slice: about 100 us */
+#define POPULATE_SLICE 256u   /* keys of one slice: about 100 us */
+#define POPULATE_LARGE 65536u /* bytes of a value from which on a slice makes one key: it is made of the system's zeros where it can be */
 #define POPULATE_KEY_MAX 512u
 
 /* ---- SLEEP: everything stands still, as in a server of one thread ---- */
@@ -125,6 +126,13 @@ static bool populate_one(struct shard *s, struct db *db, const struct population
     if (key_find(s, db, one->hash, one->name, one->size, &k)) return true;
     int digits = snprintf(value, 32, "value:%lld", (long long)one->n);
     size_t size = p->size <= 0 ? (size_t)digits : (size_t)p->size;
+    if (size >= POPULATE_LARGE) {
+        char *bytes = key_make_writable(s, &k, size, false, KEY_SET);
+        if (!bytes) return false;
+        memcpy(bytes, value, (size_t)digits);
+        key_after_change(s, &k, KEY_SET);
+        return true;
+    }
     if (size > (size_t)digits) value[digits] = 0; /* snprintf's own NUL is part of the zeros */
     return key_set_bytes(s, &k, value, size, false, EXPIRY_NONE, KEY_SET) == 0;
 }
@@ -133,7 +141,8 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
     struct population p;
     struct populated group[HOP_GROUP];
     if (!population_of(h, &p, r)) return HOP_DONE;
-    char *value = calloc(1, (p.size > 0 ? (size_t)p.size : 0) + 64);
+    bool large = p.size >= POPULATE_LARGE;
+    char *value = calloc(1, (p.size > 0 && !large ? (size_t)p.size : 0) + 64);
     if (!value) {
         reply_no_memory(r);
         return HOP_DONE;
@@ -142,7 +151,7 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
     bool enough = true;
     for (uint32_t made = 0; made < POPULATE_SLICE && enough && (int64_t)h->state < p.count;) {
         uint32_t n = 0, seen = 0;
-        for (; n < HOP_GROUP && seen < 16 * HOP_GROUP && (int64_t)h->state < p.count; h->state++, seen++) {
+        for (; n < (large ? 1 : HOP_GROUP) && seen < 16 * HOP_GROUP && (int64_t)h->state < p.count; h->state++, seen++) {
             struct populated *one = &group[n];
             memcpy(one->name, p.prefix, p.prefix_size);
             one->name[p.prefix_size] = ':';
@@ -156,7 +165,7 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
         }
         for (uint32_t i = 0; i < n; i++) table_prefetch_buckets(&db->keys, group[i].hash, true, true);
         for (uint32_t i = 0; i < n && enough; i++) enough = populate_one(s, db, &p, &group[i], value);
-        made += seen;
+        made += large && n ? POPULATE_SLICE : seen;
     }
     free(value);
     if (!enough) reply_no_memory(r);

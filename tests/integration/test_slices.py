@@ -95,3 +95,15 @@ def test_large_values_go_back_to_the_system(server):
         while server.resident_bytes() > before + (48 << 20):
             assert time.monotonic() < deadline, (command[0], server.resident_bytes() - before)
             time.sleep(0.01)
+
+
+def test_large_values_are_populated_one_a_slice(start):
+    server = start(options=[('enable-debug-command', 'yes')])
+    client = server.client(timeout=60 * SLOW)
+    before = long_slices(server)
+    assert client.command('DEBUG', 'POPULATE', '60', 'k', 10 << 20) == b'OK'
+    assert long_slices(server) >= before + 58       # a piece that is done in one slice is none
+    assert client.command('STRLEN', 'k:59') == 10 << 20
+    assert client.command('GETRANGE', 'k:59', 0, 9) == b'value:59\0\0'
+    assert client.command('GETRANGE', 'k:59', -2, -1) == b'\0\0'
+    assert server.resident_bytes() < 400 << 20      # 600 MB of zeros were not written
