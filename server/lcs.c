@@ -14,6 +14,7 @@
 #include "server/lcs.h"
 
 #include <mimalloc.h>
+#include <sys/mman.h>
 
 #include "server/config.h"
 #include "server/strings.h"
@@ -22,6 +23,7 @@
 
 /* What a slice may cost: 50 to 100 us. The unit is a word of a row, or a byte of a string. */
 #define SLICE_COST 32768
+#define KEPT_COST 8  /* of a word that is kept: new memory, of which a virtual machine takes 15 us a page */
 #define ROW_COST 4   /* of a row, besides its words */
 #define STEP_COST 4  /* of a step back: a line of another row, and a branch that nobody can foretell */
 #define RUN_COST 100 /* of a run, with its six numbers */
@@ -106,6 +108,8 @@ static bool rows_alloc(struct shard *s, struct work *w) {
     t->matches = t->row ? room(s, &t->blobs[1], t->different * t->words * 8) : NULL;
     if (!t->matches || w->o.length) return t->matches;
     t->kept = room(s, &t->blobs[2], t->row_bytes * w->x.a_size);
+    /* A slice writes a fraction of a huge page, but the first touch of one costs as much as many slices. */
+    if (t->kept && blob_mapped(t->blobs[2])) madvise(t->blobs[2], blob_mapped(t->blobs[2]), MADV_NOHUGEPAGE);
     return t->kept;
 }
 
@@ -152,7 +156,7 @@ static void fill_words(struct work *w, size_t from, size_t to) {
 
 static bool fill_rows(struct work *w) {
     while (w->i < w->x.a_size) {
-        size_t n = share(w, w->t.words - w->word, 1);
+        size_t n = share(w, w->t.words - w->word, w->t.kept ? KEPT_COST : 1);
         if (!n) return false;
         fill_words(w, w->word, w->word + n);
         w->word += n;
