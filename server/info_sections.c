@@ -297,11 +297,11 @@ static void keyspace_section(struct text *x, const struct sums *s) {
 /* How long the thread was busy in one go, by cause; a thread that the machine does not let run is busy as well, but for long commands and
  * housekeeping, which are CPU time. */
 static void slices(struct text *x, uint32_t thread, const char *p) {
-    static const char *const names[SLICE_CAUSES] = {"tick", "batch", "task", "long", "housekeeping", "lent"};
+    static const char *const names[SLICE_CAUSES] = {"tick", "batch", "task", "long", "housekeeping", "growth", "lent"};
     for (size_t i = 0; i < SLICE_CAUSES; i++, p += sizeof(struct slices)) {
         struct slices c;
         memcpy(&c, p, sizeof c);
-        double us = i == SLICE_KEEP || i == SLICE_LONG ? 0.001 : measure_ns_per_cycle() / 1000;
+        double us = i >= SLICE_LONG && i <= SLICE_GROW ? 0.001 : measure_ns_per_cycle() / 1000;
         text_add(x, "thread%u_%s:slices=%llu,usec=%.0f,p50_usec=%.1f,p99_usec=%.1f,p99.9_usec=%.1f,longest_usec=%.1f\r\n", thread, names[i],
             (ull)c.histogram.n, (double)c.total * us, c.histogram.n ? (double)histogram_percentile(&c.histogram, 0.5) * us : 0,
             c.histogram.n ? (double)histogram_percentile(&c.histogram, 0.99) * us : 0,

@@ -64,7 +64,7 @@ struct slow {
     char *peer, *name;
 };
 
-/* What a thread does in one go. Units: cycles; of SLICE_LONG and SLICE_KEEP ns of CPU time, since these
+/* What a thread does in one go. Units: cycles; of SLICE_LONG, SLICE_KEEP and SLICE_GROW ns of CPU time, since these
  * are rare, and bounded by us: whatever the machine does meanwhile must not hide how long they are. */
 enum slice_cause {
     SLICE_TICK,  /* a turn of the loop, from one wait to the next; the others are parts of it */
@@ -72,6 +72,7 @@ enum slice_cause {
     SLICE_TASK,  /* a piece of a command over several shards */
     SLICE_LONG,  /* a slice of a long command, or of putting its pieces together */
     SLICE_KEEP,  /* housekeeping: expiry, freeing, growing */
+    SLICE_GROW,  /* a step of the table's growth within a command: a segment that splits */
     SLICE_LENT,  /* from finding the own shard lent to having it; the thread does other things meanwhile */
     SLICE_CAUSES
 };

@@ -26,6 +26,7 @@
 /* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a
  * system call. */
 #define KEEP_SLICE_NS 80000u
+#define GROWTH_SURE_NS 10000u
 #define KEEP_TOKENS_MAX_NS 2000000u
 
 /* ---- ticks ---- */
@@ -261,6 +262,19 @@ static bool keep(struct thread *t, bool busy) {
     return more;
 }
 
+/* A step of the shard's table. The clock of CPU time is a system call: it is asked again only if the step took so long that the machine may have
+ * taken the CPU away meanwhile. Whoever holds the shard may come here. */
+static void time_growth(void *arg, bool ended) {
+    struct thread *t = arg;
+    if (!ended) {
+        t->growth_ns = thread_cpu_ns();
+        t->growth_cycles = cycles_now();
+        return;
+    }
+    uint64_t ns = (uint64_t)((double)(cycles_now() - t->growth_cycles) * measure_ns_per_cycle());
+    slice_add(&t->measure, SLICE_GROW, ns < GROWTH_SURE_NS ? ns : thread_cpu_ns() - t->growth_ns);
+}
+
 static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
@@ -396,7 +410,9 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
         .seed = seed,
         .now_ms = now_realtime_ms(),
         .huge_pages = config->huge_pages != 2,
-        .budget = &server.budget};
+        .budget = &server.budget,
+        .growing = time_growth,
+        .growing_arg = t};
     t->shard = shard_new(&o);
     t->argv = mi_malloc(ARGV_FIRST * sizeof *t->argv);
     t->argv_capacity = ARGV_FIRST;

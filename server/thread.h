@@ -196,6 +196,7 @@ struct thread {
     uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
     struct thread_stats stats;
     struct measure measure;
+    uint64_t growth_ns, growth_cycles; /* when the shard's table began the step of growth that is under way */
     struct monitors *monitors;
     uint64_t startup_bytes;   /* of its shard, before the first key */
     bool monitored;           /* some connection monitors, on whatever thread */

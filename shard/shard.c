@@ -37,8 +37,7 @@ uint64_t shard_random(struct shard *s) {
 /* --- the budget --- */
 
 bool shard_lease(struct shard *s, uint64_t bytes) {
-    uint64_t used = memory_used(s->memory), missing = used + bytes - s->leased, chunk = budget_chunk(s->budget);
-    uint64_t more = budget_take(s->budget, missing + chunk) ? missing + chunk : budget_take(s->budget, missing) ? missing : 0;
+    uint64_t more = budget_take(s->budget, memory_used(s->memory) + bytes - s->leased);
     s->leased += more;
     return more;
 }
@@ -75,6 +74,11 @@ static bool may_grow(void *arg, size_t bytes) {
     return s->never_refused || shard_fits(s, bytes);
 }
 
+static void growing(void *arg, bool ended) {
+    struct shard *s = arg;
+    s->growing(s->growing_arg, ended);
+}
+
 /* --- beginning and end --- */
 
 struct shard *shard_new(const struct shard_options *o) {
@@ -93,6 +97,8 @@ struct shard *shard_new(const struct shard_options *o) {
     *s = (struct shard){.memory = m,
         .leased = BUDGET_NONE,
         .budget = o->budget,
+        .growing = o->growing,
+        .growing_arg = o->growing_arg,
         .secret = o->secret,
         .now_ms = o->now_ms,
         .dbs = order,
@@ -107,7 +113,8 @@ struct shard *shard_new(const struct shard_options *o) {
         dbs[i] = (struct db){.id = i};
         table_init(&dbs[i].keys, m, hash_entry, o->secret);
         dbs[i].keys.may_grow = may_grow;
-        dbs[i].keys.may_grow_arg = s;
+        dbs[i].keys.growing = o->growing ? growing : NULL;
+        dbs[i].keys.owner = s;
         s->dbs[i] = s->by_id[i] = &dbs[i];
     }
     wheel_init(&s->wheel, m, o->now_ms);
@@ -233,7 +240,8 @@ void shard_flush(struct shard *s, uint32_t number) {
     if (!keys.count) return;
     table_init(&db->keys, s->memory, keys.hash, keys.hash_arg);
     db->keys.may_grow = keys.may_grow;
-    db->keys.may_grow_arg = keys.may_grow_arg;
+    db->keys.growing = keys.growing;
+    db->keys.owner = keys.owner;
     s->wheel_stale += db->expiring;
     db->expiring = 0;
     struct shard_trash *trash = memory_alloc(s->memory, sizeof *trash);

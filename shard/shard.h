@@ -39,13 +39,17 @@ struct shard_options {
     uint64_t seed;
     int64_t now_ms;
     bool huge_pages;
-    struct budget *budget; /* must outlive the shard; NULL: no limit, ever */
+    struct budget *budget;  /* must outlive the shard; NULL: no limit, ever */
+    table_growing *growing; /* told of steps of growth within inserts, with this arg; or NULL */
+    void *growing_arg;
 };
 
 struct shard {
     struct memory *memory;
     uint64_t leased; /* bytes: what memory may come to before the budget is asked again; BUDGET_NONE: there is no limit */
     struct budget *budget;
+    table_growing *growing;
+    void *growing_arg;
     bool never_refused; /* tables grow without asking: what moves a key is not refused */
     const struct hash_secret *secret;
     int64_t now_ms;  /* of the hop that runs: ms of the Unix epoch */

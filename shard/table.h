@@ -38,6 +38,8 @@ struct segment;
 
 /* Whether the table may take this many more bytes; asked only when growth is due. NULL: always. */
 typedef bool table_may_grow(void *arg, size_t bytes);
+/* Told before and after each step of growth that an insert waits for (a split, a small directory), so that the owner may take its time. NULL: nobody. */
+typedef void table_growing(void *arg, bool ended);
 /* The hash of an entry's key (tests put adversarial ones here). */
 typedef uint64_t table_hash(const void *arg, const struct entry *e);
 
@@ -63,7 +65,8 @@ struct table {
     table_hash *hash;
     const void *hash_arg;
     table_may_grow *may_grow;
-    void *may_grow_arg;
+    table_growing *growing;
+    void *owner; /* their arg */
 };
 
 /* A place in the table. Dies with the next call that may insert, remove or move (and with the hop). NULL: not there. */

@@ -41,7 +41,7 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline unsigned min_depth(uint64_t depth) { return (unsigned)min_u64(depth, HASH_DIRECTORY_BITS); }
 static unsigned depth_limit(const struct table *t) { return min_depth(power_log2(t->count / SEGMENT_HALF) + DEPTH_SLACK); }
 
-static bool may_take(const struct table *t, size_t bytes) { return !t->may_grow || t->may_grow(t->may_grow_arg, bytes); }
+static bool may_take(const struct table *t, size_t bytes) { return !t->may_grow || t->may_grow(t->owner, bytes); }
 
 static bool granted(struct table *t, size_t bytes) {
     if (may_take(t, bytes)) return true;
@@ -49,15 +49,19 @@ static bool granted(struct table *t, size_t bytes) {
     return false;
 }
 
+static void growing(const struct table *t, bool ended) {
+    if (t->growing) t->growing(t->owner, ended);
+}
+
+/* Whose bytes were granted. */
 static struct segment *segment_new(struct table *t) {
-    if (!granted(t, sizeof(struct segment))) return NULL;
     struct segment *s = memory_alloc_segment(t->memory, sizeof *s);
     if (!s) t->withheld++;
     return s;
 }
 
 int grow_first(struct table *t) {
-    struct segment *s = segment_new(t);
+    struct segment *s = granted(t, sizeof *s) ? segment_new(t) : NULL;
     if (!s) return -ENOMEM;
     table_word *directory = memory_alloc(t->memory, sizeof *directory);
     if (!directory) {
@@ -197,7 +201,9 @@ static bool directory_grow(struct table *t) {
     unsigned depth = next_depth(t);
     t->grow_due = 1;
     if ((uint64_t)1 << depth > RESIZE_AT_ONCE || !resize_begin(t, depth)) return false;
+    growing(t, false);
     resize_step(t, UINT64_MAX / 2);
+    growing(t, true);
     if (t->chained) sweep_begin(t, SWEEP_CHAINED);
     return true;
 }
@@ -284,8 +290,8 @@ static void absorb_chain(struct table *t, struct segment *s, unsigned depth) {
     place_chain(t, chain, (struct segment *[2]){s, s}, depth);
 }
 
-/* Splits the segment at a position. 0 or -ENOMEM. Needs depth < t->depth. */
-static int split(struct table *t, uint64_t position) {
+/* Splits the segment at a position. 0 or -ENOMEM. Needs depth < t->depth, and that the new one's bytes were granted. */
+static int split_granted(struct table *t, uint64_t position) {
     table_word w = word_at(t, position);
     unsigned depth = word_depth(w);
     struct segment *side[2] = {word_segment(w), segment_new(t)};
@@ -316,9 +322,20 @@ static int split(struct table *t, uint64_t position) {
     return 0;
 }
 
+static int split(struct table *t, uint64_t position) { return granted(t, sizeof(struct segment)) ? split_granted(t, position) : -ENOMEM; }
+
+/* Within an insert. What is refused is no step: it may be asked for with every key. */
+static int split_timed(struct table *t, uint64_t position) {
+    if (!granted(t, sizeof(struct segment))) return -ENOMEM;
+    growing(t, false);
+    int rc = split_granted(t, position);
+    growing(t, true);
+    return rc;
+}
+
 int grow_full(struct table *t, uint64_t hash, struct entry *e) {
     table_word w = find_word(t, hash);
-    if (may_split(t, word_depth(w))) return split(t, hash_directory(hash, HASH_DIRECTORY_BITS));
+    if (may_split(t, word_depth(w))) return split_timed(t, hash_directory(hash, HASH_DIRECTORY_BITS));
     table_slot slot = slot_tag(hash, word_depth(w)) | (uintptr_t)e;
     struct bucket *spare = NULL;
     if (chain_put(word_segment(w), slot, hash_fingerprint(hash), &spare)) return 1;

@@ -189,7 +189,8 @@ bool table_dismantle(struct table *t, table_visit *visit, void *arg) {
     struct table empty;
     table_init(&empty, t->memory, t->hash, t->hash_arg);
     empty.may_grow = t->may_grow;
-    empty.may_grow_arg = t->may_grow_arg;
+    empty.growing = t->growing;
+    empty.owner = t->owner;
     *t = empty;
     return false;
 }

@@ -235,7 +235,7 @@ def test_a_withheld_directory_chains_and_grows_later(start):
     """One shard, since one directory is watched; limits in steps that a directory of twice the size never fits in."""
     server = start(threads=1, options=[('enable-debug-command', 'yes')])
     c = server.client()
-    c.command('DEBUG', 'POPULATE', 2 ** 12 * 476 * 74 // 100)  # the next of 2^12 segments that is full wants a directory of 64 KiB
+    c.command('DEBUG', 'POPULATE', 2 ** 12 * 476 * 70 // 100)  # the first of 2^12 segments that is full will want a directory of 64 KiB
     before = table(c)
     assert before['directory'].startswith('depth 12, '), before
     n = 0
@@ -251,3 +251,12 @@ def test_a_withheld_directory_chains_and_grows_later(start):
     limit(server, 4 << 20)
     wait_until(lambda: table(c)['directory'].startswith('depth 13, ') and first(table(c)['chain']) == 0)
     assert c.pipeline([('SET', 'more:%d' % k, 'v') for k in range(1000)]) == [b'OK'] * 1000
+
+
+def test_steps_of_growth_are_timed(start):
+    server = start(options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    c.command('DEBUG', 'POPULATE', 60000)
+    slices = [dict(field.split('=') for field in value.split(',')) for name, value in server.info('threads').items() if name.endswith('_growth')]
+    assert sum(int(s['slices']) for s in slices) >= first(table(c)['splits']) > 100
+    assert all(0 < float(s['p50_usec']) <= float(s['longest_usec']) for s in slices)

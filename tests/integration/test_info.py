@@ -80,7 +80,7 @@ def test_threads_say_what_they_did(server):
     for t in range(n):
         fields = dict(f.split('=') for f in threads['thread%d' % t].split(','))
         total += int(fields['commands'])
-        for cause in ('tick', 'batch', 'task', 'long', 'housekeeping'):
+        for cause in ('tick', 'batch', 'task', 'long', 'housekeeping', 'growth'):
             slices = {k: float(v) for k, v in (f.split('=') for f in threads['thread%d_%s' % (t, cause)].split(','))}
             assert slices['p50_usec'] <= slices['p99_usec'] * 1.001 and slices['longest_usec'] <= slices['usec'] + 1
             if cause == 'tick':

@@ -38,16 +38,28 @@ static void what_is_left_is_given_to_the_last_byte(void **state) {
     assert_true(budget_take(&budget, UINT64_MAX / 2));
     assert_false(budget_exceeded(&budget));
     budget_limit(&budget, 1000, 900, 1);
-    assert_false(budget_take(&budget, 101));
-    assert_true(budget_take(&budget, 100));
-    assert_false(budget_take(&budget, 1));
+    assert_int_equal(budget_take(&budget, 101), 0);
+    assert_int_equal(budget_take(&budget, 100), 100);
+    assert_int_equal(budget_take(&budget, 1), 0);
     assert_false(budget_exceeded(&budget));
     budget_take_anyway(&budget, 1);
     assert_true(budget_exceeded(&budget));
-    assert_false(budget_take(&budget, 0));
-    assert_false(budget_take(&budget, UINT64_MAX));
+    assert_int_equal(budget_take(&budget, 1), 0);
+    assert_int_equal(budget_take(&budget, UINT64_MAX), 0);
     budget_give(&budget, 11);
-    assert_true(budget_take(&budget, 10));
+    assert_int_equal(budget_take(&budget, 10), 10);
+}
+
+static void who_asks_gets_some_more_but_little_of_the_last(void **state) {
+    (void)state;
+    budget_limit(&budget, 100u << 20, 0, 4);
+    assert_int_equal(budget_take(&budget, 100), 100 + BUDGET_CHUNK_MAX);
+    budget_limit(&budget, 100u << 20, (100u << 20) - 1000, 4);
+    assert_int_equal(budget_take(&budget, 200), 400);
+    uint64_t times = 0;
+    while (budget_take(&budget, 1)) times++;
+    assert_in_range(times, 10, 40);
+    assert_int_equal(atomic_load(&budget.leased), 100u << 20);
 }
 
 static void *take_and_give(void *arg) {
@@ -55,7 +67,7 @@ static void *take_and_give(void *arg) {
     for (int i = 0; i < 100000; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         uint64_t bytes = x >> 54;
-        if (x & 1 && budget_take(&budget, bytes)) held += bytes;
+        if (x & 1) held += budget_take(&budget, bytes);
         else if (held >= bytes) budget_give(&budget, bytes), held -= bytes;
         uint64_t leased = atomic_load(&budget.leased);
         if (leased > *most) *most = leased;
@@ -350,6 +362,7 @@ static void no_sequence_of_changes_exceeds_the_limit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_left_is_given_to_the_last_byte),
+        cmocka_unit_test(who_asks_gets_some_more_but_little_of_the_last),
         cmocka_unit_test(threads_never_lease_more_than_the_limit),
         WITH_SHARDS(new_keys_are_refused_at_the_limit_and_not_above_it),
         WITH_SHARDS(overwrites_and_deletes_go_on_at_the_limit),

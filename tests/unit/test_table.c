@@ -64,7 +64,7 @@ static void setup(struct world *w, uint32_t n, uint64_t (*hash)(uint32_t i)) {
     }
     table_init(&w->table, w->memory, hash_entry, w);
     w->table.may_grow = may_grow;
-    w->table.may_grow_arg = w;
+    w->table.owner = w;
 }
 
 static void teardown(struct world *w) {

@@ -202,7 +202,7 @@ static void run(enum kind kind, uint32_t universe, uint32_t operations) {
     w->growth_allowed = true;
     table_init(&w->table, w->memory, hash_entry, w);
     w->table.may_grow = may_grow;
-    w->table.may_grow_arg = w;
+    w->table.owner = w;
     uint32_t inserts = 0, resizing = 0; /* inserts: of 100 changes, in this phase */
     for (uint32_t i = 0; i < operations; i++) {
         if (i % (operations / 8) == 0) inserts = (i / (operations / 8)) % 2 ? 15 + below(w, 20) : 70 + below(w, 30);
