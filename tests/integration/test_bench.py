@@ -68,6 +68,32 @@ def command(server, *arguments, io=None):
     return [BENCH, '-p', str(server.port), '-h', '127.0.0.1', *(['--io', io] if io else []), *map(str, arguments)]
 
 
+@pytest.fixture
+def run():
+    """run(server, *arguments) starts the tool and waits for its first line. It does not outlive the test."""
+    running = []
+
+    def run(server, *arguments, io=None):
+        process = subprocess.Popen(command(server, *arguments, io=io), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        first = process.stdout.readline()
+        assert first.startswith('Running'), first + process.communicate()[1]
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def end(process, with_signal=None, status=0):
+    if with_signal:
+        process.send_signal(with_signal)
+    out, err = process.communicate(timeout=60 * SLOW)
+    assert process.returncode == status, out + err
+    return Said(status, out, err)
+
+
 def bench(server, *arguments, io=None, status=0, timeout=60):
     done = subprocess.run(command(server, *arguments, io=io), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout * SLOW)
     said = Said(done.returncode, done.stdout, done.stderr)
@@ -186,42 +212,54 @@ def test_a_line_every_five_seconds(serve, kind):
     assert said.requests <= 600
 
 
+def wait_for_calls(server, count=20):
+    deadline = time.monotonic() + 60 * SLOW
+    while sum(calls(server).values()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(.02)
+
+
 def stop_for_a_second(server, process):
     """Stops the server for a second of a run of 200 requests a second, and ends the run once all that were due then have had their reply."""
-    assert process.stdout.readline().startswith('Running')
-    deadline = time.monotonic() + 60 * SLOW
-    while sum(calls(server).values()) < 20:
-        assert time.monotonic() < deadline
+    wait_for_calls(server)
     server.process.send_signal(signal.SIGSTOP)
     try:
         time.sleep(1)
     finally:
         server.process.send_signal(signal.SIGCONT)
-    while sum(calls(server).values()) < 20 + 200 + 100:
-        assert time.monotonic() < deadline
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60 * SLOW)
-    assert process.returncode == 0
-    return Said(0, out, err)
+    wait_for_calls(server, 20 + 200 + 100)
+    return end(process, signal.SIGINT)
 
 
-def test_a_stall_is_not_hidden(serve, tmp_path):
+def test_a_stall_is_not_hidden(serve, run, tmp_path):
     """The requests of the second in which the server stood still wait, and each counts from its own time."""
     server = serve()
     path = tmp_path / 'out.json'
-    said = stop_for_a_second(server, subprocess.Popen(command(server, '-c', 1, '-n', 10**9, '--qps=200', '--proactor_threads=1', '--json_out_file', path), stdout=subprocess.PIPE, text=True))
+    said = stop_for_a_second(server, run(server, '-c', 1, '-n', 10**9, '--qps=200', '--proactor_threads=1', '--json_out_file', path))
     assert said.number(r'Max: ([\d.]+)') > 900e3
     assert sum(n for low, _, n, _, _ in said.histogram() if low >= 100e3) > 150     # of 180
     assert json.loads(path.read_text())['counts']['max_pending'] >= 180
 
 
-def test_a_closed_loop_hides_a_stall(serve):
+def test_a_closed_loop_hides_a_stall(serve, run):
     """What the plan warns of: one request waits, and nothing else is asked."""
     server = serve()
-    process = subprocess.Popen(command(server, '-c', 1, '-n', 10**9, '--qps=0', '--proactor_threads=1'), stdout=subprocess.PIPE, text=True)
-    said = stop_for_a_second(server, process)
+    said = stop_for_a_second(server, run(server, '-c', 1, '-n', 10**9, '--qps=0', '--proactor_threads=1'))
     assert said.number(r'Max: ([\d.]+)') > 900e3
     assert sum(n for low, _, n, _, _ in said.histogram() if low >= 800e3) == 1
+
+
+def test_all_that_is_due_in_the_time_is_sent(serve, io):
+    said = bench(serve(), '-c', 7, '--test_time=1', '--qps=90', '--proactor_threads=2', io=io)
+    assert said.requests + sum(map(int, re.findall(r'^(\d+) requests were due at the end and not sent', said.out, re.M))) == 2 * 7 * 90
+
+
+def test_only_connecting(serve, run, io):
+    server = serve()
+    process = run(server, '--connect_only', '--test_time=1000', '-c', 30, '--proactor_threads=2', io=io)
+    assert int(server.info('clients')['connected_clients']) >= 60
+    assert end(process, signal.SIGTERM).requests == 0
+    assert calls(server) == {'set': 0, 'get': 0}
 
 
 def test_time_ends_a_run(serve, io):
@@ -318,26 +356,22 @@ def test_a_server_that_is_not_there(where, io):
 
 
 @pytest.mark.parametrize('qps', [0, 200])
-def test_a_server_that_dies(serve, io, qps):
+def test_a_server_that_dies(serve, run, io, qps):
     server = serve(tolerate_faults=True)
-    process = subprocess.Popen(command(server, '--qps', qps, '-c', 3, '-n', 10**9, io=io), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith('Running')
-    time.sleep(.3)
+    process = run(server, '--qps', qps, '-c', 3, '-n', 10**9, io=io)
+    wait_for_calls(server)
     server.kill()
-    out, err = process.communicate(timeout=30 * SLOW)
-    assert process.returncode == 1
-    assert re.match(r'darter-bench: a connection to 127.0.0.1:\d+ was lost after [\d.]+ s, with \d+ requests on the way: .*\n$', err), err
-    assert Said(1, out, err).requests > 0 and re.search(r'^Lost \d+ connections$', out, re.M)
+    said = end(process, status=1)
+    assert re.match(r'darter-bench: a connection to 127.0.0.1:\d+ was lost after [\d.]+ s, with \d+ requests on the way: .*\n$', said.err), said.err
+    assert said.requests > 0 and re.search(r'^Lost \d+ connections$', said.out, re.M)
 
 
-def test_an_interrupt_shows_what_was_done(serve, io):
-    process = subprocess.Popen(command(serve(), '--qps=100', '-c', 2, '-n', 10**9, io=io), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith('Running')
-    time.sleep(.3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30 * SLOW)
-    assert process.returncode == 0 and not err
-    assert Said(0, out, err).requests > 0 and 'Latency summary' in out and 'Interrupted' in out
+def test_an_interrupt_shows_what_was_done(serve, run, io):
+    server = serve()
+    process = run(server, '--qps=100', '-c', 2, '-n', 10**9, io=io)
+    wait_for_calls(server)
+    said = end(process, signal.SIGINT)
+    assert said.requests > 0 and 'Latency summary' in said.out and 'Interrupted' in said.out and not said.err
 
 
 def test_what_is_no_server_of_this_protocol(io):

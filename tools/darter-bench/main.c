@@ -125,7 +125,7 @@ static void start_load(struct bench *b) {
     b->results.started_ms = now_realtime_ms();
     b->own_start = cpu_of_self();
     if (b->options.server_pid) cpu_of_process(b->options.server_pid, &b->server_start);
-    atomic_store_explicit(&b->run.start_ns, now_monotonic_ns(), memory_order_release);
+    atomic_store(&b->run.start_ns, now_monotonic_ns());
     wake_workers(b);
 }
 

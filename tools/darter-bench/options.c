@@ -234,6 +234,18 @@ bool options_read(struct options *o, int argc, char **argv, char message[OPTIONS
     return check_all(o, message);
 }
 
+/* Lines of at most 100 columns, each 6 from the left. */
+static void print_wrapped(const char *text) {
+    enum { WIDTH = 94 };
+    while (*text) {
+        size_t n = strlen(text);
+        if (n > WIDTH)
+            for (n = WIDTH; text[n] != ' ';) n--;
+        printf("      %.*s\n", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+}
+
 void options_help(void) {
     puts("darter-bench: loads a server that speaks RESP (Darter, Redis, Valkey, Dragonfly ...), and tells its latency and throughput.\n"
          "\n"
@@ -244,6 +256,7 @@ void options_help(void) {
          "A value may follow '=' or stand alone; one dash or two; --noflag is --flag=false.\n");
     for (size_t i = 0; i < FLAGS; i++) {
         const struct flag *f = &flags[i];
-        printf("  %s%s (%s)\n      %s\n", strlen(f->name) == 1 ? "-" : "--", f->name, *f->standard ? f->standard : "\"\"", f->help);
+        printf("  %s%s (%s)\n", strlen(f->name) == 1 ? "-" : "--", f->name, *f->standard ? f->standard : "\"\"");
+        print_wrapped(f->help);
     }
 }

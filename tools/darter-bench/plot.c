@@ -59,6 +59,12 @@ static struct columns time_columns(const struct results *r, double (*figure)(con
     return c;
 }
 
+/* A figure on an axis: whole where it is large, else three digits. */
+static const char *label_of(double value, const char *unit, char label[48]) {
+    snprintf(label, 48, value >= 100 ? "%.0f%s" : "%.3g%s", value, unit);
+    return label;
+}
+
 /* ---- in the terminal ---- */
 
 static void draw_columns(const struct columns *c, const char *title, const char *unit) {
@@ -67,17 +73,18 @@ static void draw_columns(const struct columns *c, const char *title, const char 
     if (width > 6) width = 6;
     printf("\n%s\n", title);
     for (int row = ROWS - 1; row >= 0; row--) {
-        if (row == ROWS - 1 || row == ROWS / 2) printf("%10.4g |", c->most * (row + 1) / ROWS);
-        else printf("%10s |", "");
+        char label[48] = "";
+        if (row == ROWS - 1 || row == ROWS / 2) label_of(c->most * (row + 1) / ROWS, "", label);
+        printf("%10s |", label);
         for (unsigned i = 0; i < c->count; i++) {
             double level = c->most > 0 ? c->values[i] / c->most * ROWS * 8 - row * 8 : 0;
             for (unsigned k = 0; k < width; k++) fputs(eighths[level >= 8 ? 8 : level > 0 ? (int)ceil(level) : 0], stdout);
         }
         putchar('\n');
     }
-    char from[32], to[32];
-    snprintf(from, sizeof from, "%.4g", c->from);
-    snprintf(to, sizeof to, "%.4g %s", c->to, unit);
+    char from[48], to[48];
+    label_of(c->from, "", from);
+    label_of(c->to, unit, to);
     int room = (int)(c->count * width) - (int)strlen(from);
     printf("%10s +%s%*s\n", "", from, room > (int)strlen(to) ? room : (int)strlen(to) + 1, to);
 }
@@ -85,10 +92,10 @@ static void draw_columns(const struct columns *c, const char *title, const char 
 void plot_terminal(const struct results *r) {
     if (!r->latency.count) return;
     struct columns latency = latency_columns(&r->latency), rate = time_columns(r, rate_of), p99 = time_columns(r, p99_of);
-    draw_columns(&latency, "Latency: % of requests (logarithmic axis)", "us");
+    draw_columns(&latency, "Latency: % of requests (logarithmic axis)", " us");
     if (rate.count < 2) return; /* nothing goes on over one second */
-    draw_columns(&rate, "Throughput: requests a second", "s");
-    draw_columns(&p99, "p99 latency: us", "s");
+    draw_columns(&rate, "Throughput: requests a second", " s");
+    draw_columns(&p99, "p99 latency: us", " s");
     fflush(stdout);
 }
 
@@ -107,22 +114,21 @@ static double panel_top(int panel) { return TOP + panel * (PANEL + GAP); }
 /* Frame, title, and the value axis: four lines. */
 static void frame(FILE *f, int panel, const char *title, double most) {
     double top = panel_top(panel);
-    char label[32];
+    char label[48];
     fprintf(f, "<g class=\"title\">");
     text_at(f, LEFT, top - 10, "start", title);
     fprintf(f, "</g>\n");
     for (int i = 0; i <= 4; i++) {
         double y = top + PANEL - PANEL * i / 4.0;
         fprintf(f, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>\n", LEFT, y, WIDTH - RIGHT, y);
-        snprintf(label, sizeof label, "%.4g", most * i / 4);
-        text_at(f, LEFT - 8, y + 4, "end", label);
+        text_at(f, LEFT - 8, y + 4, "end", label_of(most * i / 4, "", label));
     }
 }
 
 static void svg_latency(FILE *f, const struct results *r) {
     struct columns c = latency_columns(&r->latency);
     double top = panel_top(0), width = (double)(WIDTH - LEFT - RIGHT) / COLUMNS, low = log(c.from), high = log(c.to);
-    char label[64];
+    char label[48], mark[64];
     frame(f, 0, "Latency: % of requests by us (logarithmic)", c.most);
     for (unsigned i = 0; i < c.count; i++) {
         double height = c.values[i] / c.most * PANEL;
@@ -131,15 +137,14 @@ static void svg_latency(FILE *f, const struct results *r) {
                 top + PANEL - height, width - 1, height);
     }
     for (double at = pow(10, ceil(low / log(10) - 1e-9)); at <= c.to; at *= 10) {
-        snprintf(label, sizeof label, "%.4g", at);
-        text_at(f, LEFT + (log(at) - low) / (high - low) * (WIDTH - LEFT - RIGHT), top + PANEL + 16, "middle", label);
+        text_at(f, LEFT + (log(at) - low) / (high - low) * (WIDTH - LEFT - RIGHT), top + PANEL + 16, "middle", label_of(at, "", label));
     }
     static const double marks[] = {50, 99, 99.9};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         double us = histogram_percentile(&r->latency, marks[i]) / 1e3, x = LEFT + (log(us) - low) / (high - low) * (WIDTH - LEFT - RIGHT);
         fprintf(f, "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x, top, x, top + PANEL);
-        snprintf(label, sizeof label, "p%g %.4g", marks[i], us);
-        text_at(f, x - 3, top + 12 + 14 * (double)i, "end", label);
+        snprintf(mark, sizeof mark, "p%g %s", marks[i], label_of(us, "", label));
+        text_at(f, x - 3, top + 12 + 14 * (double)i, "end", mark);
     }
 }
 
@@ -147,7 +152,7 @@ static void svg_latency(FILE *f, const struct results *r) {
 static void svg_over_time(FILE *f, const struct results *r, int panel, const char *title, double (*figure)(const struct second *)) {
     uint64_t n = whole_seconds(r), step = n / SECONDS_MAX + 1;
     double top = panel_top(panel), most = 0;
-    char label[32];
+    char label[48];
     for (uint64_t i = 0; i < n; i++) most = figure(&r->seconds[i]) > most ? figure(&r->seconds[i]) : most;
     frame(f, panel, title, most);
     fprintf(f, "<polyline class=\"curve\" points=\"");
@@ -156,8 +161,8 @@ static void svg_over_time(FILE *f, const struct results *r, int panel, const cha
             top + PANEL - (most > 0 ? figure(&r->seconds[i]) / most * PANEL : 0));
     fprintf(f, "\"/>\n");
     for (int i = 0; i <= 4; i++) {
-        snprintf(label, sizeof label, "%.4g%s", (double)n * i / 4, i == 4 ? " s" : "");
-        text_at(f, LEFT + (WIDTH - LEFT - RIGHT) * i / 4.0, top + PANEL + 16, "middle", label);
+        text_at(
+            f, LEFT + (WIDTH - LEFT - RIGHT) * i / 4.0, top + PANEL + 16, "middle", label_of((double)n * i / 4, i == 4 ? " s" : "", label));
     }
 }
 

@@ -31,15 +31,12 @@ void report_plan(const struct run *run, const char *back_end) {
     uint64_t connections = o->connections * run->workers;
     printf("Running %u thread%s (%s) with %" PRIu64 " connection%s each against %s, ", run->workers, run->workers == 1 ? "" : "s", back_end,
         o->connections, o->connections == 1 ? "" : "s", run->address_text);
-    if (o->connect_only) {
-        printf("without sending requests\n");
-        return;
-    }
-    if (o->test_time_s) printf("sending requests for %" PRIu64 " s\n", o->test_time_s);
+    if (o->connect_only) printf("without sending requests\n");
+    else if (o->test_time_s) printf("sending requests for %" PRIu64 " s\n", o->test_time_s);
     else
         printf("sending %" PRIu64 " requests per each connection, or %.0f requests overall\n", o->requests,
             (double)o->requests * (double)connections);
-    plan_rate(o, connections);
+    if (!o->connect_only) plan_rate(o, connections);
     fflush(stdout);
 }
 

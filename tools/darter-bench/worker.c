@@ -131,12 +131,14 @@ static bool connect_all(struct worker *w) {
 static bool wait_for_start(struct worker *w) {
     atomic_fetch_add(&w->run->ready, 1);
     proactor_wake(w->proactor, w->run->main);
-    while (!stopped(w)) {
-        w->start_ns = atomic_load_explicit(&w->run->start_ns, memory_order_acquire);
+    for (;;) {
+        /* In this order: main stops after it started. Once it started it waits for the last report of every worker, stopped or not. */
+        bool stop = stopped(w);
+        w->start_ns = atomic_load(&w->run->start_ns);
         if (w->start_ns) return true;
+        if (stop) return false;
         turn(w, UINT64_MAX);
     }
-    return false;
 }
 
 /* ---- reports ---- */
@@ -227,6 +229,8 @@ static void load(struct worker *w) {
     plan(w);
     while (w->working && !stopped(w) && now_ns < drained_ns) {
         if (!w->over && now_ns >= w->end_ns) {
+            if (w->rate) follow_schedule(w, now_ns); /* what was due before the end, since the last turn */
+            send_all(w);
             end_load(w);
             drained_ns = w->end_ns + DRAIN_NS;
             continue;
