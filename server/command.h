@@ -32,9 +32,14 @@ enum plan {
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
- * +OK or an error (MERGE_OK: the first error wins), or lines of one long text (MERGE_TEXT, which is put together in slices; or an error), or
- * whatever merge_custom understands. */
-enum merge { MERGE_NONE, MERGE_SUM, MERGE_OK, MERGE_EACH, MERGE_TEXT, MERGE_CUSTOM };
+ * +OK or an error (MERGE_OK: the first error wins), or lines of one long text (MERGE_TEXT; or an error), or elements of one long list in chunks
+ * (MERGE_LIST), which both are put together in slices; or whatever merge_custom understands. */
+enum merge { MERGE_NONE, MERGE_SUM, MERGE_OK, MERGE_EACH, MERGE_TEXT, MERGE_LIST, MERGE_CUSTOM };
+
+/* MERGE_LIST: before each chunk of a piece's reply. */
+struct list_chunk {
+    uint64_t elements, bytes;
+};
 
 enum command_flags {
     CMD_WRITE = 1 << 0,

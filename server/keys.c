@@ -334,9 +334,8 @@ const struct command commands_generic[] = {
         .complexity = "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and "
                       "the given pattern have limited length.",
         .plan = PLAN_ALL,
-        .merge = MERGE_CUSTOM,
+        .merge = MERGE_LIST,
         .on_shard = keys_piece,
-        .merge_custom = keys_merge,
         .hints = (const char *const[]){"request_policy:all_shards", "nondeterministic_output_order", NULL}},
     {.name = "move",
         .group = "generic",

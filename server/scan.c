@@ -207,38 +207,17 @@ void scan_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, st
 
 /* --- KEYS --- */
 
-/* A piece's reply is a sequence of chunks, one a slice: this, and then the keys as bulks. */
-struct chunk {
-    uint64_t keys, bytes;
-};
-
 enum hop_result keys_piece(struct shard *s, struct hop *h, struct reply *r) {
     struct walk w = {.s = s, .r = r, .type = ANY_TYPE};
-    struct chunk chunk = {0};
+    struct list_chunk chunk = {0};
     size_t start = r->size;
     set_pattern(&w, &h->argv[1]);
     reply_bytes(r, (const char *)&chunk, sizeof chunk);
     h->state = walk_on(&w, &s->dbs[h->db]->keys, h->state, UINT64_MAX);
     if (r->failed) return HOP_DONE;
-    chunk = (struct chunk){w.found, r->size - start - sizeof chunk};
+    chunk = (struct list_chunk){w.found, r->size - start - sizeof chunk};
     memcpy(r->p + start, &chunk, sizeof chunk);
     return h->state ? HOP_AGAIN : HOP_DONE;
-}
-
-void keys_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {
-    struct chunk chunk;
-    uint64_t keys = 0;
-    for (uint32_t i = 0; i < n; i++)
-        for (size_t at = 0; at < pieces[i]->size; at += sizeof chunk + chunk.bytes) {
-            memcpy(&chunk, pieces[i]->p + at, sizeof chunk);
-            keys += chunk.keys;
-        }
-    reply_array(r, keys);
-    for (uint32_t i = 0; i < n; i++)
-        for (size_t at = 0; at < pieces[i]->size; at += sizeof chunk + chunk.bytes) {
-            memcpy(&chunk, pieces[i]->p + at, sizeof chunk);
-            reply_bytes(r, pieces[i]->p + at + sizeof chunk, chunk.bytes);
-        }
 }
 
 /* --- RANDOMKEY --- */

@@ -19,6 +19,6 @@ uint32_t cursor_shard(const struct arg *cursor, uint32_t shards);
 uint64_t scan_goes_on(const struct reply *piece);
 
 hop_fn scan, keys_piece, randomkey_piece;
-merge_fn scan_merge, keys_merge, randomkey_merge;
+merge_fn scan_merge, randomkey_merge;
 
 #endif

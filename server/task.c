@@ -3,7 +3,7 @@
  *   kind       | states                                           | what it does
  *   FANOUT     | WAVE -> (all pieces back) -> WAVE ... -> done    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
- *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text a slice a tick is put into the output (MERGE_TEXT)
+ *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text or list a slice a tick is put into the output
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
  *   SLICED     | (one shard has all keys, or EXCLUSIVE left it)   | one piece, in slices (LCS)
  *              | WAVE -> done                                     |
@@ -45,7 +45,7 @@ struct task {
     uint16_t *piece_shard; /* of each key of this wave */
     struct batch **pieces; /* by shard, of this wave; NULL: none */
     int64_t sum;
-    uint32_t text_shard; /* MERGE_TEXT: whose text is next, */
+    uint32_t text_shard; /* MERGE_TEXT, MERGE_LIST: whose piece is next, */
     size_t text_at;      /* and from where on */
     uint64_t cycles;     /* the time of all pieces */
     size_t reply_at;     /* where its reply begins in the output */
@@ -295,37 +295,65 @@ static void merge_custom(struct thread *t, struct task *k) {
     mi_free(pieces);
 }
 
-/* Puts the next slice of the text into the output. False: that was the last. */
+/* The next of a piece's bytes for the output: of a text some, of a list the elements of a chunk. */
+static const char *next_bytes(struct task *k, const struct reply *piece, size_t *n) {
+    const char *p = piece->p + k->text_at;
+    if (k->row->merge == MERGE_LIST) {
+        struct list_chunk chunk;
+        memcpy(&chunk, p, sizeof chunk);
+        *n = chunk.bytes;
+        k->text_at += sizeof chunk + chunk.bytes;
+        return p + sizeof chunk;
+    }
+    *n = piece->size - k->text_at < TEXT_SLICE ? piece->size - k->text_at : TEXT_SLICE;
+    k->text_at += *n;
+    return p;
+}
+
+/* Puts the next slice of the text or list into the output. False: that was the last. */
 static bool text_goes_on(struct thread *t, struct task *k) {
     struct reply *r = output(t, k);
-    size_t left = TEXT_SLICE;
+    size_t done = 0, n;
     for (; k->text_shard < t->n_threads; k->text_shard++, k->text_at = 0) {
         const struct reply *piece = &k->pieces[k->text_shard]->replies;
-        size_t n = piece->size - k->text_at < left ? piece->size - k->text_at : left;
-        reply_bytes(r, piece->p + k->text_at, n);
-        k->text_at += n;
-        left -= n;
-        if (k->text_at < piece->size) return k->conn->state == CONN_BUSY; /* else it is closing: nobody reads on */
+        while (k->text_at < piece->size) {
+            if (done >= TEXT_SLICE) return k->conn->state == CONN_BUSY; /* else it is closing: nobody reads on */
+            const char *p = next_bytes(k, piece, &n);
+            reply_bytes(r, p, n);
+            done += n;
+        }
     }
-    REPLY_LITERAL(r, "\r\n");
+    if (k->row->merge == MERGE_TEXT) REPLY_LITERAL(r, "\r\n");
     return false;
 }
 
-/* MERGE_TEXT: all pieces are back. True: there is more to do, in slices. */
+static uint64_t list_elements(const struct reply *piece) {
+    struct list_chunk chunk;
+    uint64_t n = 0;
+    for (size_t at = 0; at < piece->size; at += sizeof chunk + chunk.bytes) {
+        memcpy(&chunk, piece->p + at, sizeof chunk);
+        n += chunk.elements;
+    }
+    return n;
+}
+
+/* MERGE_TEXT, MERGE_LIST: all pieces are back. True: there is more to do, in slices. */
 static bool text_begin(struct thread *t, struct task *k) {
-    size_t size = 0;
+    uint64_t size = 0;
+    bool list = k->row->merge == MERGE_LIST;
     if (k->no_reply) return false;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         const struct reply *piece = &k->pieces[s]->replies;
         if (piece->failed) reply_no_memory(output(t, k));
-        else if (piece->size && piece->p[0] == '-') reply_bytes(output(t, k), piece->p, piece->size);
+        else if (!list && piece->size && piece->p[0] == '-') reply_bytes(output(t, k), piece->p, piece->size);
         else {
-            size += piece->size;
+            size += list ? list_elements(piece) : piece->size;
             continue;
         }
         return false;
     }
-    reply_verbatim_begin(output(t, k), "txt", size);
+    if (list) reply_array(output(t, k), size);
+    else reply_verbatim_begin(output(t, k), "txt", size);
     k->text_shard = 0;
     k->text_at = 0;
     return true;
@@ -373,7 +401,7 @@ static void wave_done(struct thread *t, struct task *k) {
         if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
     } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
     else if (k->kind == TASK_SLICED) take_whole(t, k);
-    else
+    else if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK)
         for (uint32_t s = 0; s < t->n_threads; s++)
             if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
     for (uint32_t s = 0; s < t->n_threads; s++) {
@@ -412,7 +440,7 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
 void task_piece_done(struct thread *t, struct task *k, struct batch *b) {
     (void)b;
     if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
-    if (k->row->merge == MERGE_TEXT && text_begin(t, k)) text_slice(t, k);
+    if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) text_slice(t, k);
     else wave_done(t, k);
 }
 
