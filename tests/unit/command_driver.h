@@ -114,6 +114,21 @@ static void driver_hop(struct shard *s, hop_fn *run, struct hop *h, struct reply
     while (run(s, h, r) == HOP_AGAIN) {}
 }
 
+static void driver_merge_list(struct driver *d, const struct reply *pieces, uint32_t n) {
+    struct list_chunk chunk;
+    uint64_t elements = 0;
+    struct reply all = {0};
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t at = 0; at < pieces[i].size; at += sizeof chunk + chunk.bytes) {
+            memcpy(&chunk, pieces[i].p + at, sizeof chunk);
+            reply_bytes(&all, pieces[i].p + at + sizeof chunk, chunk.bytes);
+            elements += chunk.elements;
+        }
+    reply_array(&d->out, elements);
+    reply_bytes(&d->out, all.p, all.size);
+    reply_drop(&all);
+}
+
 /* Sums, joins or merges the pieces into out. */
 static void driver_merge(struct driver *d, const struct command *row, const struct hop *h, struct reply *pieces, uint32_t n) {
     struct reply *list[DRIVER_ARGS_MAX];
@@ -127,6 +142,7 @@ static void driver_merge(struct driver *d, const struct command *row, const stru
         if (row->merge == MERGE_OK && !i) reply_bytes(&d->out, pieces[i].p, pieces[i].size);
     }
     if (row->merge == MERGE_SUM) reply_int(&d->out, sum);
+    if (row->merge == MERGE_LIST) driver_merge_list(d, pieces, n);
 }
 
 static void driver_pieces_drop(struct driver *d, struct reply *pieces, uint32_t n) {
