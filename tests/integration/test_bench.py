@@ -366,6 +366,20 @@ def test_a_server_that_dies(serve, run, io, qps):
     assert said.requests > 0 and re.search(r'^Lost \d+ connections$', said.out, re.M)
 
 
+@pytest.mark.parametrize('qps', [0, 200])
+def test_a_server_that_hangs(serve, run, qps):
+    server = serve()
+    process = run(server, '--qps', qps, '-c', 1, '--test_time=2', '--proactor_threads=1')
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        said = end(process, status=1)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    unanswered = int(said.number(r'(\d+) requests were sent and not answered'))
+    assert said.err == 'darter-bench: 127.0.0.1:%d left %d requests unanswered, 10 s after the end\n' % (server.port, unanswered)
+    assert re.search(r'^1[01]s: 100.0%% done, .*\n.*max_pending: %d$' % unanswered, said.out, re.M), said.out
+
+
 def test_an_interrupt_shows_what_was_done(serve, run, io):
     server = serve()
     process = run(server, '--qps=100', '-c', 2, '-n', 10**9, io=io)

@@ -214,6 +214,9 @@ static int tell(struct bench *b) {
     if (b->results.connections_lost)
         status = complain(
             "%s (%u of %u connections in all)", b->run.loss, b->results.connections_lost, b->run.workers * (uint32_t)o->connections);
+    else if (b->results.never_answered && !b->interrupted)
+        status = complain("%s left %llu requests unanswered, %d s after the end", b->run.address_text,
+            (unsigned long long)b->results.never_answered, DRAIN_S);
     return status;
 }
 

@@ -56,7 +56,7 @@ static void take_away(struct progress *p) {
 
 static double done_percent(const struct results *r, uint64_t seconds) {
     const struct options *o = r->run->options;
-    if (o->test_time_s) return 100 * (double)seconds / (double)o->test_time_s;
+    if (o->test_time_s) return seconds < o->test_time_s ? 100 * (double)seconds / (double)o->test_time_s : 100;
     return 100 * (double)stats_requests(&r->total) / ((double)o->requests * (double)o->connections * r->run->workers);
 }
 
@@ -170,8 +170,11 @@ static void print_troubles(const struct results *r) {
         printf("\n");
     }
     if (r->connections_lost) printf("Lost %u connections\n", r->connections_lost);
-    if (r->never_sent) printf("%" PRIu64 " requests were due at the end and not sent: the server did not keep up\n", r->never_sent);
-    if (r->never_answered) printf("%" PRIu64 " requests were sent and not answered\n", r->never_answered);
+    if (r->never_sent)
+        printf("%" PRIu64
+               " requests were due at the end and not sent: the server did not keep up. Latencies are of those that were answered\n",
+            r->never_sent);
+    if (r->never_answered) printf("%" PRIu64 " requests were sent and not answered. Latencies are of those that were\n", r->never_answered);
     if (r->interrupted) printf("Interrupted: this is what was done until then\n");
 }
 

@@ -12,8 +12,7 @@
 #include "tools/darter-bench/connection.h"
 
 #define SECOND_NS 1000000000ull
-/* How long replies are waited for at the end. */
-#define DRAIN_NS (10 * SECOND_NS)
+#define DRAIN_NS (DRAIN_S * SECOND_NS)
 /* How long connecting may take, all of it. */
 #define CONNECT_NS (30 * SECOND_NS)
 /* Connections that are opened at a time: few enough for any listener's queue. */
@@ -156,9 +155,12 @@ static void hand_over(struct worker *w, uint64_t now_ns, bool last) {
     r->done_min = UINT64_MAX;
     r->done_max = 0;
     for (uint32_t i = 0; i < w->connection_count; i++) {
-        uint64_t done = w->connections[i].answered;
-        if (done < r->done_min) r->done_min = done;
-        if (done > r->done_max) r->done_max = done;
+        const struct connection *c = &w->connections[i];
+        if (c->answered < r->done_min) r->done_min = c->answered;
+        if (c->answered > r->done_max) r->done_max = c->answered;
+        /* A backlog that only waits is one too. */
+        uint64_t pending = (c->due > c->sent ? c->due : c->sent) - c->answered;
+        if (connection_is_working(c) && pending > w->stats.pending_max) w->stats.pending_max = pending;
     }
     r->stats = w->stats;
     stats_clear(&w->stats);

@@ -27,7 +27,8 @@
 #include "tools/darter-bench/options.h"
 #include "tools/darter-bench/stats.h"
 
-enum { REPORTS = 4, FAILURE_MAX = 512 };
+/* DRAIN_S: how long replies are waited for after the end. */
+enum { REPORTS = 4, FAILURE_MAX = 512, DRAIN_S = 10 };
 
 struct report {
     struct message message;
