@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "io/clock.h"
@@ -23,6 +24,7 @@ static void give_back(struct disk_job *job) {
 
 static void *run(void *unused) {
     uint64_t times;
+    prctl(PR_SET_NAME, "disk");
     for (;;) {
         if (read(wake, &times, sizeof times) < 0 && errno != EINTR) return unused;
         mailbox_collect(&jobs);

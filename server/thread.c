@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -370,6 +371,9 @@ static void pin(uint32_t id) {
 /* What must happen on the thread itself: its proactor, and its first memory. */
 static void *thread_main(void *arg) {
     struct thread *t = arg;
+    char name[16];
+    snprintf(name, sizeof name, "shard-%u", t->id);
+    prctl(PR_SET_NAME, name); /* for top -H and the like */
     crash_thread_start(t);
     if (t->config->pin && t->n_threads > 1) pin(t->id);
     const char *why = NULL;

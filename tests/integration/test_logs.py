@@ -187,8 +187,9 @@ def kill_thread(pid, tid, number):
     assert libc.syscall(234 if os.uname().machine == 'x86_64' else 131, pid, tid, number) == 0
 
 
-def others(pid):
-    return sorted(int(t) for t in os.listdir('/proc/%d/task' % pid) if int(t) != pid)
+def thread_of_shard_0(pid):
+    [tid] = [t for t in os.listdir('/proc/%d/task' % pid) if read('/proc/%d/task/%s/comm' % (pid, t)) == 'shard-0\n']
+    return int(tid)
 
 
 @reports
@@ -220,7 +221,7 @@ def test_a_crash_names_the_command_and_no_argument(start):
     assert c.command('SET', 'secret-key', 'secret-value') == b'OK'
     c.send(b'SET other-secret secret-value\r\nDEBUG SLEEP 20.0918273\r\n')
     time.sleep(.3)
-    [tid] = others(server.process.pid)
+    tid = thread_of_shard_0(server.process.pid)
     kill_thread(server.process.pid, tid, signal.SIGSEGV)
     assert server.wait_end() == -signal.SIGSEGV
     report = server.log()
@@ -258,7 +259,7 @@ def faulty(tmp_path_factory):
 def test_a_fault_of_its_own(faulty, with_signal, died_by, text):
     server = Server(io='epoll', threads=1, options=[('logfile', 'server.log')], env={'LD_PRELOAD': faulty}, tolerate_faults=True)
     try:
-        [tid] = others(server.process.pid)
+        tid = thread_of_shard_0(server.process.pid)
         kill_thread(server.process.pid, tid, with_signal)
         assert server.wait_end() == -died_by
         report = read(os.path.join(server.directory, 'server.log'))

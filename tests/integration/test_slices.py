@@ -80,6 +80,7 @@ def test_patterns_have_a_bound(server):
     assert client.command('COMMAND', 'LIST', 'FILTERBY', 'PATTERN', '[' + '0' * 1000000) == []
 
 
+@pytest.mark.limit(300)
 def test_large_values_go_back_to_the_system(server):
     """Deleted, overwritten, expired, or sent and never taken over: the main thread unmaps them."""
     client = server.client(timeout=60 * SLOW)
