@@ -3,6 +3,8 @@
 import select
 import time
 
+import pytest
+
 from resp import encode
 from server import SLOW
 
