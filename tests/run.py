@@ -256,6 +256,12 @@ def clients():
         pytest_suite('clients', ['tests/clients'], {'DARTER': server_of('build')}, workers=CPUS, share='loadscope')
 
 
+def bench():
+    """Every experiment of tools/bench, small: that it works, not what it finds."""
+    if build('build'):
+        pytest_suite('bench', ['tests/bench'], {'DARTER': server_of('build')}, workers=CPUS, timeout=600)
+
+
 def run_integration(name, env):
     # Most tests wait for most of their time. Those that measure time or fill the machine run by themselves.
     pytest_suite(name, ['tests/integration'], env, workers=2 * CPUS, select='not alone')
@@ -345,7 +351,7 @@ def main():
         build_ahead([d for part, directories in (('sanitize', ['build-asan', 'build-tsan']), ('fuzz', ['build-fuzz']), ('cross', ['build-arm64']))
                      if part in parts and (part != 'cross' or os.uname().machine == 'x86_64') for d in directories])
     for part in parts:
-        {'lint': lint, 'unit': unit, 'integration': integration, 'clients': clients, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
+        {'lint': lint, 'unit': unit, 'integration': integration, 'clients': clients, 'bench': bench, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
     say('%.1f minutes' % ((time.monotonic() - start) / 60))
     say('%d passed, %d failed' % (passed, failed))
     sys.exit(failed > 0 or passed == 0)

@@ -1,0 +1,112 @@
+"""The experiments of tools/bench, small: each runs, tells something of every cell, and writes its block and its pictures. Never how fast anything is."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from measure import Spread, in_turn, ratio  # noqa: E402
+from record import bars, replaced  # noqa: E402
+from server import darter_binary  # noqa: E402
+from subjects import ROOT, Subject  # noqa: E402
+
+# Some hundred short runs, which take as long as the machine wants: a bound for what hangs, none for what is slow.
+pytestmark = pytest.mark.limit(500)
+
+
+@pytest.fixture(scope='session')
+def darter(tmp_path_factory):
+    """The server under test, with the load tool beside it."""
+    directory = tmp_path_factory.mktemp('darter')
+    shutil.copy2(darter_binary(), directory / 'darter')
+    shutil.copy2(os.path.join(os.path.dirname(os.path.abspath(darter_binary())), 'darter-bench'), directory / 'darter-bench')
+    return directory / 'darter'
+
+
+def experiment(name, darter, docs, **settings):
+    """Runs it; returns (its block of the document, the figures in its tables)."""
+    document = docs / 'benchmarks.md'
+    document.write_text('# Benchmarks\n\nbefore\n\n<!-- tools/bench %s -->\nthe former block\n<!-- end of %s -->\n\nafter\n' % (name, name))
+    environment = dict(os.environ, DARTER=str(darter), BENCH_DOCS=str(docs), **{k: str(v) for k, v in settings.items()})
+    done = subprocess.run([os.path.join(ROOT, 'tools', 'bench'), name], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = document.read_text()
+    assert text.startswith('# Benchmarks\n\nbefore\n\n<!--') and text.endswith('-->\n\nafter\n') and 'the former block' not in text
+    for picture in re.findall(r'\]\((pictures/.*?)\)', text):
+        ElementTree.parse(docs / picture)
+    return text, [[cell.strip() for cell in line.split('|')[1:-1]] for line in text.splitlines() if re.match(r'\| .*\d', line)]
+
+
+def positive(cells):
+    return all(float(cell.split()[0]) > 0 for cell in cells)
+
+
+def test_prefetch(darter, tmp_path):
+    text, rows = experiment('prefetch', darter, tmp_path, KEYS=3000, REQUESTS=2000, ROUNDS=1)
+    for level in ('none', 'bucket', 'bucket+probe', 'entry', 'full'):
+        mine = [row for row in rows if row[0] == level]
+        assert len(mine) == 7 and all(positive(row[1:3]) for row in mine), text
+    assert 'at a fixed rate' in text and 'bench-prefetch.svg' in text
+
+
+def test_aggregation(darter, tmp_path):
+    text, rows = experiment('aggregation', darter, tmp_path, KEYS=1000, REQUESTS=1000, ROUNDS=1)
+    cells = ['%d, %d' % (connections, depth) for connections in (10, 50, 200) for depth in (1, 4, 16)]
+    assert [row[0] for row in rows] == cells * 2, text
+    assert all(positive(row[1:4]) for row in rows), text
+
+
+def test_lending(darter, tmp_path):
+    text, rows = experiment('lending', darter, tmp_path, KEYS=1000, REQUESTS=1000, ROUNDS=1)
+    assert [row[0] for row in rows] == ['%d, %d' % (connections, depth) for connections in (1, 10, 50, 200) for depth in (1, 16, 100)], text
+    assert all(positive(row[1:7]) for row in rows), text
+
+
+@pytest.mark.skipif(not shutil.which('callgrind_control'), reason='valgrind is not installed')
+def test_bytes(darter, tmp_path):
+    text, rows = experiment('bytes', darter, tmp_path, KEYS=3000, REQUESTS=400)
+    instructions = [row for row in rows if row[0].startswith('GET') and len(row) == 6]
+    assert len(instructions) == 3 and all(float(row[1]) > 100 for row in instructions), text
+    moved = [row for row in rows if len(row) == 7]
+    assert len([row for row in moved if row[1] == 'darter']) == 3 and positive([row[2] for row in moved]), text
+
+
+def test_a_server_without_debug_populate_is_filled_by_msets(darter, monkeypatch):
+    monkeypatch.setenv('DARTER', str(darter))
+    with Subject(options=['--rename-command', 'DEBUG', '']) as subject:
+        subject.fill(250, 10)
+        assert subject.ask('DBSIZE') == 250 and subject.ask('GET', 'key:249') == b'x' * 10
+
+
+def test_a_difference_is_one_that_each_round_confirms():
+    assert Spread([1.2, 1.3, 1.4]).verdict() == '+30 %'
+    assert Spread([.5, .6, .7]).verdict() == '-40 %'
+    assert Spread([.9, 1.3, 1.4]).verdict().startswith('null') and Spread([1.01, 1.02, 1.02]).verdict().startswith('null')
+    assert Spread([1.3]).verdict() == 'one round tells nothing'
+    assert Spread([3, 1, 2]).text('%.0f') == '2 (1–3)'
+
+
+def test_cells_are_compared_round_by_round():
+    seen = []
+    found = in_turn({'a': lambda: seen.append('a') or {'cpu': len(seen)}, 'b': lambda: seen.append('b') or {'cpu': len(seen)}}, 8)
+    assert all(sorted(seen[i:i + 2]) == ['a', 'b'] for i in range(0, 16, 2)) and seen[::2] != ['a'] * 8
+    assert ratio([{'cpu': 2}, {'cpu': 40}], [{'cpu': 1}, {'cpu': 10}], 'cpu').values == [2, 4]
+    assert len(found['a']) == len(found['b']) == 8
+
+
+def test_a_block_is_rewritten_where_it_stands_or_added_at_the_end():
+    once = replaced('top\n', 'x', 'one')
+    assert once == 'top\n\n<!-- tools/bench x -->\none\n<!-- end of x -->\n'
+    assert replaced(once + 'rest\n', 'x', 'two') == once.replace('one', 'two') + 'rest\n'
+    with pytest.raises(RuntimeError):
+        replaced('<!-- tools/bench x -->\nits end is gone', 'x', 'two')
+
+
+def test_a_picture_has_a_bar_for_every_figure():
+    picture = ElementTree.fromstring(bars('a < b', ['one', 'two'], {'x': [Spread([1, 2]), Spread([3])], 'y': [Spread([4]), Spread([5])]}))
+    assert len(picture.findall('{http://www.w3.org/2000/svg}rect')) == 1 + 2 + 4
