@@ -124,8 +124,8 @@ typedef void connection_fn(struct conn *c, struct arg *argv, uint32_t argc, stru
 /* The shards that a command over several keys works on: all those it needs are held by whoever runs it. */
 struct spread {
     struct shard *const *shards;
-    uint32_t n;
-}; /* n 1: one shard has all keys */
+    uint32_t n; /* 1: one shard has all keys */
+};
 /* The shard of the hop's nth key. */
 struct shard *spread_shard(const struct spread *x, const struct hop *h, uint32_t nth);
 /* key_read_nth and key_write_nth on the right shard; *s (may be NULL) is set to it. */

@@ -78,14 +78,12 @@ void debug_htstats_merge(const struct hop *h, struct reply *const *pieces, uint3
     struct table_stats all = {0}, *each = calloc(n, sizeof *each);
     bool enough = x.p && each;
     for (uint32_t i = 0; i < n && enough; i++) {
-        enough = !pieces[i]->failed;
-        if (enough && pieces[i]->p[0] != STATS_THERE) {
+        if (pieces[i]->p[0] != STATS_THERE) {
             refuse((enum outcome)pieces[i]->p[0], r);
             free(x.p);
             free(each);
             return;
         }
-        if (!enough) break;
         memcpy(&each[i], pieces[i]->p + 1, sizeof each[i]);
         table_stats_add(&all, &each[i]);
     }

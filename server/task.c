@@ -283,12 +283,17 @@ static void merge_simple(struct task *k, const struct reply *piece) {
 static void merge_custom(struct thread *t, struct task *k) {
     struct reply **pieces = mi_calloc(t->n_threads, sizeof *pieces);
     uint32_t n = 0;
-    if (!pieces) {
+    bool enough = pieces;
+    for (uint32_t s = 0; s < t->n_threads && enough; s++) {
+        if (!k->pieces[s]) continue;
+        pieces[n++] = &k->pieces[s]->replies;
+        enough = !k->pieces[s]->replies.failed; /* else its bytes end anywhere */
+    }
+    if (!enough) {
         reply_no_memory(output(t, k));
+        mi_free(pieces);
         return;
     }
-    for (uint32_t s = 0; s < t->n_threads; s++)
-        if (k->pieces[s]) pieces[n++] = &k->pieces[s]->replies;
     k->hop =
         (struct hop){.origin = k->conn, .argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
     k->row->merge_custom(&k->hop, pieces, n, output(t, k));
