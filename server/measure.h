@@ -34,7 +34,7 @@ struct thread;
 /* Counts by size of a number: 16 steps a power of two, so at most 6.25 % wide. Units are the user's. */
 #define HISTOGRAM_BUCKETS (40u * 16u)
 struct histogram {
-    uint32_t counts[HISTOGRAM_BUCKETS];
+    uint64_t counts[HISTOGRAM_BUCKETS]; /* a busy GET passes 2^32 within hours */
     uint64_t n;
 };
 void histogram_add(struct histogram *h, uint64_t v, uint32_t times);
