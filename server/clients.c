@@ -34,7 +34,7 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
         "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu "
         "argv-mem=0 multi-mem=0 "
         "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u",
-        (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ms - c->created_ms) / 1000,
+        (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ns - c->created_ns) / 1000000000u,
         (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room, c->out.capacity, c->out.capacity, c->out.size,
         c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command, c->resp);
     size_t at = n < 0 ? 0 : (size_t)n < size - 1 ? (size_t)n : size - 2;

@@ -41,8 +41,7 @@ void conn_open(struct thread *t, int fd, bool unix_socket) {
     c->local = unix_socket || socket_is_loopback(fd);
     c->resp = 2;
     c->id = atomic_fetch_add_explicit(&t->server->next_client_id, 1, memory_order_relaxed);
-    c->created_ms = t->now_ms;
-    c->active_ns = t->now_ns;
+    c->created_ns = c->active_ns = t->now_ns;
     c->authenticated = !t->config->requirepass[0];
     if (!unix_socket) socket_tune(fd, true, (int)t->config->tcp_keepalive_s);
     thread_add_conn(t, c);

@@ -63,11 +63,10 @@ struct conn {
     struct partial *partial;
     struct task *task;
     struct monitor *monitor; /* NULL: it does not */
-    uint64_t id, active_ns, soft_since_ns;
+    uint64_t id, created_ns, active_ns, soft_since_ns;
     uint64_t counted;          /* bytes of it in server.clients_memory */
     uint32_t slot;             /* in the thread's array */
     const struct command *row; /* the command dispatched last */
-    int64_t created_ms;
     char *name, *lib_name, *lib_version;
 };
 
@@ -98,8 +97,6 @@ void conn_resume_later(struct thread *t, struct conn *c);
 void conn_close(struct conn *c, bool after_reply);
 /* Gives out a buffer before its first byte. */
 void conn_take_spare(struct thread *t, struct conn *c);
-/* Says that out may have something to send, or that the connection may be ready to go. */
-static inline void conn_mark(struct thread *t, struct conn *c);
 void conn_send_all(struct thread *t);
 void conn_check_timeouts(struct thread *t);
 /* Bytes that a connection holds: itself, what waits to be run, what waits to be sent. */
@@ -110,7 +107,7 @@ void conn_count_all_memory(struct thread *t);
 
 /* The connection's output, with a buffer and its protocol; aside: the thread's scratch, emptied, instead. */
 struct reply *conn_output(struct thread *t, struct conn *c, bool aside);
-/* Where a reply that is made now goes; after writing call conn_replied. */
+/* Where a reply that is made now goes; after writing call conn_reply_end. */
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);
 
@@ -141,6 +138,7 @@ struct task *task_free(struct task *task);
 static inline bool conn_must_authenticate(const struct conn *c) { return !c->authenticated && c->thread->config->requirepass[0]; }
 
 void conn_mark_slow(struct thread *t, struct conn *c);
+/* Says that out may have something to send, or that the connection may be ready to go. */
 static inline void conn_mark(struct thread *t, struct conn *c) {
     if (c->dirty) return;
     if (__builtin_expect(t->n_dirty == t->dirty_capacity, 0)) {
