@@ -2,8 +2,6 @@
 #ifndef SERVER_ADVICE_H
 #define SERVER_ADVICE_H
 
-#include <stdbool.h>
-
 struct config;
 
 /* What can be told from the configuration and the system, before the threads start. */

@@ -138,7 +138,7 @@ typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
 /* Frees what a sliced hop's state holds, at the end of the process: on_shard will not be called again. */
 typedef void hop_drop_fn(struct shard *s, struct hop *h, struct reply *r);
 
-/* Merges the replies of n pieces (each a whole piece's bytes, in shard order) into r. */
+/* Merges the replies of n pieces (each a whole piece's bytes, in shard order) into r. Not called, and an error replied, if memory for one was refused. */
 typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r);
 
 /* A key spec with begin index and find range, as nearly all have. */
@@ -179,8 +179,7 @@ struct command {
 };
 
 /* A family: its rows end with a row without a name. */
-extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
-    commands_debug[];
+extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

@@ -134,7 +134,7 @@ static bool populate_one(struct shard *s, struct db *db, const struct population
         return true;
     }
     if (size > (size_t)digits) value[digits] = 0; /* snprintf's own NUL is part of the zeros */
-    return key_set_bytes(s, &k, value, size, false, EXPIRY_NONE, KEY_SET) == 0;
+    return key_set_bytes(s, &k, value, size, FORM_ANY, EXPIRY_NONE, KEY_SET) == 0;
 }
 
 static enum hop_result debug_populate(struct shard *s, struct hop *h, struct reply *r) {

@@ -6,7 +6,4 @@
 
 connection_fn getkeys_command, getkeysandflags_command;
 
-/* Replies the names of a key specification's flags, as a set. introspect.c */
-void introspect_key_flags(struct reply *r, uint16_t flags);
-
 #endif

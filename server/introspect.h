@@ -15,6 +15,8 @@ void introspect_full_name(const struct command *row, char out[COMMAND_FULL_NAME]
 const struct command *introspect_shown(const struct command *row);
 /* The row of such a name, or NULL. */
 const struct command *introspect_row_named(const struct arg *name);
+/* Replies the names of a key specification's flags, as a set. */
+void introspect_key_flags(struct reply *r, uint16_t flags);
 /* How many subcommands clients are told of. */
 size_t introspect_subcommand_count(const struct command *row);
 

@@ -15,9 +15,9 @@
 struct config;
 struct proactor;
 
-/* Main thread, at start: takes the sockets of a service manager in place of bind, port and unixsocket, or opens those. Returns 0, or 1: why is
- * logged. */
+/* Main thread, at start, before service_daemonize(): takes the sockets of a service manager, if it handed any over. */
 void listeners_take_handed(void);
+/* Main thread, at start: opens bind, port and unixsocket, unless sockets were handed over. Returns 0, or 1: why is logged. */
 int listeners_start(const struct config *c);
 /* Main thread, after all others have ended: closes all, and removes the Unix socket. */
 void listeners_end(void);

@@ -177,8 +177,8 @@ static char *copy(const char *p, size_t size) {
     return to;
 }
 
-/* An argument as it is kept: its first bytes, and how many are missing; the last of too many: how many there are more. */
-/* A blob that the shard took over may be gone: of it only the size is kept. */
+/* An argument as it is kept: its first bytes, and how many are missing; the last of too many: how many there are more. A blob that the shard took
+ * over may be gone: of it only the size is kept. */
 static void keep_arg(struct slow *s, uint32_t i, const struct arg *argv, uint32_t argc, const struct command *row) {
     char text[SLOW_ARG_BYTES + 64];
     size_t size = argv[i].size < SLOW_ARG_BYTES ? argv[i].size : SLOW_ARG_BYTES;

@@ -5,7 +5,7 @@
  * of one connection are in order, and those of different threads nearly so. A monitor that does not read is closed by the output limit
  * of replicas. What is secret (passwords) is not shown.
  *
- *   a connection:  nobody --MONITOR: all threads know (+1)--> in thread.monitor_conns --RESET, or removed: all are told (-1)--> nobody
+ *   a connection:  nobody --MONITOR: all threads know (+1)--> in thread.monitors --RESET, or removed: all are told (-1)--> nobody
  */
 #ifndef SERVER_MONITOR_H
 #define SERVER_MONITOR_H

@@ -128,8 +128,8 @@ static enum parse_result not_whole(const char *p, const char *end, const char *t
 struct bulk {
     const char *p;
     uint32_t size;
-    bool large;
-}; /* large: not whole, and worth a blob */
+    bool large; /* not whole, and worth a blob */
+};
 
 /* The bulk at p. Returns behind it, NULL if it is not whole (see large), or sets *error. */
 static inline const char *parse_bulk(

@@ -182,7 +182,8 @@ void service_ready(void) {
 
 void service_pidfile(const char *file) {
     if (file[0] == '/') snprintf(pidfile, sizeof pidfile, "%s", file);
-    else { /* the working directory may change later */ char here[PATH_MAX];
+    else {
+        char here[PATH_MAX]; /* the working directory may change later */
         if (!getcwd(here, sizeof here) || (size_t)snprintf(pidfile, sizeof pidfile, "%s/%s", here, file) >= sizeof pidfile) pidfile[0] = 0;
     }
     FILE *f = fopen(pidfile, "we");

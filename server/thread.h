@@ -97,11 +97,12 @@ struct release {
     uint32_t n;
     struct blob *blobs[30];
 };
+/* STOP, GO, TOKEN..., ADOPT. */
 struct note {
     struct message message;
     uint64_t value;
     struct task *task;
-}; /* STOP, GO, TOKEN..., ADOPT */
+};
 
 /* Bytes of a client that wait: the start of a command that is not whole, or what stands behind one that is under way. */
 struct block {

@@ -28,9 +28,9 @@ struct wheel_rebuild {
     uint64_t cursor;
 };
 
-/* A record could not be armed for want of memory, so its key would stay: a rebuild will find it. */
 static bool expires(const struct shard *s) { return s->active_expire && !s->hide_expired; }
 
+/* A record could not be armed for want of memory, so its key would stay: a rebuild will find it. */
 static void lost_record(struct shard *s) {
     if (s->rebuild_at_ms == INT64_MAX) s->rebuild_at_ms = s->now_ms + RETRY_MS;
 }
