@@ -75,6 +75,12 @@ static bool take_text(const struct arg *a, char *out, size_t size) {
     return true;
 }
 
+bool config_is_secret(const struct arg *a) {
+    char name[NAME_SIZE];
+    const struct directive *d = take_text(a, name, sizeof name) ? directive_find(name) : NULL;
+    return d && d->flags & DIRECTIVE_SECRET;
+}
+
 static bool names_same(const struct arg *a, const struct arg *b) { return a->size == b->size && !strncasecmp(a->p, b->p, a->size); }
 
 /* The names, before any value is looked at; the first fault counts. NULL, after an error was replied. */

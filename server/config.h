@@ -150,6 +150,8 @@ void config_limit_memory(const struct config *c);
 
 /* CONFIG GET with n patterns. Any thread. */
 void config_get(const struct arg *patterns, uint32_t n, struct reply *r);
+/* Whether the value of the directive of this name must not be shown. Any thread. */
+bool config_is_secret(const struct arg *name);
 /* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held. local: the client is on this machine. */
 void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r);
 /* CONFIG REWRITE (a disk_fn): writes the file that was read at start anew. The disk's thread only. */

@@ -52,11 +52,6 @@ void monitors_drop(struct monitors *m) {
 
 /* ---- what is secret ---- */
 
-static bool secret_directive(const struct arg *name) {
-    return arg_is(name, "requirepass") || arg_is(name, "masterauth") || arg_is(name, "tls-key-file-pass") ||
-        arg_is(name, "tls-client-key-file-pass");
-}
-
 bool secret_argument(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t i) {
     if (!i) return false;
     if (!row->parent && !strcmp(row->name, "auth")) return true;
@@ -70,7 +65,7 @@ bool secret_argument(const struct command *row, const struct arg *argv, uint32_t
         return false;
     }
     if (row->parent && !strcmp(row->parent->name, "config") && !strcmp(row->name, "set"))
-        return i > 2 && i % 2 && secret_directive(&argv[i - 1]);
+        return i > 2 && i % 2 && config_is_secret(&argv[i - 1]);
     return false;
 }
 

@@ -42,7 +42,8 @@ def test_what_is_long_or_secret_is_cut(server):
     c = server.client()
     c.command('CONFIG', 'SET', 'slowlog-log-slower-than', 0)
     c.command('AUTH', 'someone', 'sesame')
-    c.command('CONFIG', 'SET', 'masterauth', 'sesame')
+    for name in 'requirepass', 'masteruser', 'MasterAuth', 'tls-key-file-pass', 'tls-client-key-file-pass':
+        assert c.command('CONFIG', 'SET', name, 'sesame') == b'OK'
     c.command('SET', 'k', 'v' * 1000)
     c.command('DEL', *['k%d' % n for n in range(100)])
     log = c.command('SLOWLOG', 'GET', -1)
