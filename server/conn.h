@@ -122,7 +122,7 @@ void task_start_cursor(struct thread *t, struct conn *c, const struct command *r
 void task_start_sliced(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
-void task_piece_done(struct thread *t, struct task *task, struct batch *b);
+void task_piece_done(struct thread *t, struct task *task);
 void task_stopped(struct thread *t, struct task *task);
 /* Goes on with the tasks that put texts together. True: there is more to do at once. */
 bool task_run_merges(struct thread *t);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "server/debug_replies.h"
@@ -61,12 +60,10 @@ static enum hop_result debug_set_active_expire(struct shard *s, struct hop *h, s
 
 /* ---- ROUTE, BATCH: what hops and batches over clients cost, for measuring ---- */
 
-static bool is_word(const struct arg *a, const char *word) { return a->size == strlen(word) && !strncasecmp(a->p, word, a->size); }
-
 static enum hop_result debug_route(struct shard *s, struct hop *h, struct reply *r) {
     struct thread *t = server.threads[s->id];
-    bool local = is_word(&h->argv[2], "local");
-    if (!local && !is_word(&h->argv[2], "hash")) {
+    bool local = arg_is(&h->argv[2], "local");
+    if (!local && !arg_is(&h->argv[2], "hash")) {
         reply_error(r, "ERR the route is HASH or LOCAL");
         return HOP_DONE;
     }
@@ -77,8 +74,8 @@ static enum hop_result debug_route(struct shard *s, struct hop *h, struct reply 
 }
 
 static enum hop_result debug_batch(struct shard *s, struct hop *h, struct reply *r) {
-    bool each = is_word(&h->argv[2], "connection");
-    if (!each && !is_word(&h->argv[2], "tick")) {
+    bool each = arg_is(&h->argv[2], "connection");
+    if (!each && !arg_is(&h->argv[2], "tick")) {
         reply_error(r, "ERR a batch is of a TICK or of a CONNECTION");
         return HOP_DONE;
     }

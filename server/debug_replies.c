@@ -9,6 +9,8 @@
 #include "server/log.h"
 #include "server/replication.h"
 
+#define TEXT_MAX 4096u /* bytes of a client's text that are told; an error or a line of the log is cut before that */
+
 /* ---- PROTOCOL ---- */
 
 static const char AFTER_ATTRIBUTE[] = "Some real reply following the attribute", AFTER_PUSH[] = "Some real reply following the push reply";
@@ -81,13 +83,13 @@ void debug_protocol(struct conn *c, struct arg *argv, uint32_t argc, struct repl
 void debug_error(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)c;
     (void)argc;
-    reply_errorf(r, "%.*s", (int)argv[2].size, argv[2].p);
+    reply_errorf(r, "%.*s", (int)(argv[2].size < TEXT_MAX ? argv[2].size : TEXT_MAX), argv[2].p);
 }
 
 void debug_log(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)c;
     (void)argc;
-    log_line(LOG_WARNING_LEVEL, "DEBUG LOG: %.*s", (int)argv[2].size, argv[2].p);
+    log_line(LOG_WARNING_LEVEL, "DEBUG LOG: %.*s", (int)(argv[2].size < TEXT_MAX ? argv[2].size : TEXT_MAX), argv[2].p);
     reply_ok(r);
 }
 

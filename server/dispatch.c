@@ -47,11 +47,17 @@ static void unknown_command(struct thread *t, struct conn *c, const struct arg *
     reply_now(t, c, text);
 }
 
-static void unknown_subcommand(struct thread *t, struct conn *c, const struct command *row, const struct arg *sub) {
-    char text[256], name[32];
+#define CAPITALS_MAX 32u
+
+static void capitals(const char *name, char out[CAPITALS_MAX]) {
     size_t i = 0;
-    for (; row->name[i] && i < sizeof name - 1; i++) name[i] = (char)toupper((unsigned char)row->name[i]);
-    name[i] = 0;
+    for (; name[i] && i < CAPITALS_MAX - 1; i++) out[i] = (char)toupper((unsigned char)name[i]);
+    out[i] = 0;
+}
+
+static void unknown_subcommand(struct thread *t, struct conn *c, const struct command *row, const struct arg *sub) {
+    char text[256], name[CAPITALS_MAX];
+    capitals(row->name, name);
     snprintf(text, sizeof text, "ERR unknown subcommand %s'%.*s'. Try %s HELP.",
         row->flags & CMD_PROTECTED ? "or wrong number of arguments for " : "", (int)(sub->size < 128 ? sub->size : 128), sub->p, name);
     reply_now(t, c, text);
@@ -73,15 +79,13 @@ static void wrong_arity(struct thread *t, struct conn *c, const struct command *
 static void reply_help(struct thread *t, struct conn *c, const struct command *container) {
     struct reply *r = conn_reply_begin(t, c);
     size_t n = 0;
-    char title[128], name[32];
-    size_t i = 0;
-    for (; container->name[i] && i < sizeof name - 1; i++) name[i] = (char)toupper((unsigned char)container->name[i]);
-    name[i] = 0;
+    char title[128], name[CAPITALS_MAX];
+    capitals(container->name, name);
     while (container->help[n]) n++;
     snprintf(title, sizeof title, "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", name);
     reply_array(r, n + 3);
     reply_status(r, title);
-    for (i = 0; i < n; i++) reply_status(r, container->help[i]);
+    for (size_t i = 0; i < n; i++) reply_status(r, container->help[i]);
     reply_status(r, "HELP");
     reply_status(r, "    Prints this help.");
     conn_reply_end(t, c, r);

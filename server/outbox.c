@@ -265,7 +265,7 @@ static void send_back(struct thread *t, struct batch *b) {
 
 static void run_own(struct thread *t, struct shard *s, struct batch *b) {
     if (b->task) {
-        if (run_piece(t, s, b)) task_piece_done(t, b->task, b);
+        if (run_piece(t, s, b)) task_piece_done(t, b->task);
         return;
     }
     struct batch_run x = {t, s, b};
@@ -353,7 +353,7 @@ bool outbox_run_slices(struct thread *t) {
     if (!t->slices) t->slices_last = NULL;
     b->next = NULL;
     if (run_piece(t, t->shard, b)) {
-        if (b->message.from == t->id) task_piece_done(t, b->task, b);
+        if (b->message.from == t->id) task_piece_done(t, b->task);
         else send_back(t, b);
     }
     return t->slices != NULL;
@@ -438,7 +438,7 @@ static void log_slow_hops(struct thread *t, struct batch *b) {
 
 static void came_back(struct thread *t, struct batch *b) {
     if (b->task) {
-        task_piece_done(t, b->task, b);
+        task_piece_done(t, b->task);
         return;
     }
     b->done = b->n;

@@ -442,8 +442,7 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
     return true;
 }
 
-void task_piece_done(struct thread *t, struct task *k, struct batch *b) {
-    (void)b;
+void task_piece_done(struct thread *t, struct task *k) {
     if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
     if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) text_slice(t, k);
     else wave_done(t, k);
