@@ -12,6 +12,7 @@
 #include "io/clock.h"
 #include "server/config_table.h"
 #include "server/info_figures.h"
+#include "server/introspect.h"
 #include "server/replication.h"
 #include "server/service.h"
 #include "server/version.h"
@@ -228,19 +229,15 @@ static void modules_section(struct text *x, const struct sums *s) {
     text_add(x, "# Modules\r\n");
 }
 
-static void full_name(const struct command *row, char *out, size_t n) {
-    snprintf(out, n, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
-}
-
 /* Times of cheap commands are a sample, scaled to all calls. */
 static void commandstats_section(struct text *x, const struct sums *s) {
     double ns = measure_ns_per_cycle();
     text_add(x, "# Commandstats\r\n");
     for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) {
         const struct command_stats *c = &s->commands[i];
-        char name[80];
+        char name[COMMAND_FULL_NAME];
         if (!c->calls && !c->rejected) continue;
-        full_name(command_by_number((uint16_t)i), name, sizeof name);
+        introspect_full_name(command_by_number((uint16_t)i), name);
         double each_us = c->timed ? (double)c->cycles * ns / 1000 / (double)c->timed : 0;
         text_add(x, "cmdstat_%s:calls=%llu,usec=%.0f,usec_per_call=%.2f,rejected_calls=%llu,failed_calls=%llu\r\n", name, (ull)c->calls,
             each_us * (double)c->calls, each_us, (ull)c->rejected, (ull)c->failed);
@@ -269,9 +266,9 @@ static void latencystats_section(struct text *x, const struct sums *s) {
     text_add(x, "# Latencystats\r\n");
     for (uint32_t i = 1; i < COMMAND_ROWS_MAX && config_current()->latency_tracking; i++) {
         const struct histogram *h = s->commands[i].histogram;
-        char name[80];
+        char name[COMMAND_FULL_NAME];
         if (!h || !h->n) continue;
-        full_name(command_by_number((uint16_t)i), name, sizeof name);
+        introspect_full_name(command_by_number((uint16_t)i), name);
         text_add(x, "latency_percentiles_usec_%s:", name);
         percentiles(x, h, us);
         text_add(x, "\r\n");

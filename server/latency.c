@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "server/introspect.h"
 #include "server/measure.h"
 #include "server/thread.h"
 
@@ -274,8 +275,8 @@ struct times {
 
 /* Asked for: by its own name or its container's, or all are. */
 static bool asked_for(const struct hop *h, const struct command *row) {
-    char name[80];
-    snprintf(name, sizeof name, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
+    char name[COMMAND_FULL_NAME];
+    introspect_full_name(row, name);
     for (uint32_t i = 2; i < h->argc; i++)
         if (arg_is(&h->argv[i], name) || (row->parent && arg_is(&h->argv[i], row->parent->name))) return true;
     return h->argc == 2;
