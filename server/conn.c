@@ -6,6 +6,7 @@
 
 #include "io/clock.h"
 #include "server/log.h"
+#include "server/outbox.h"
 #include "server/parse.h"
 #include "shard/blob.h"
 

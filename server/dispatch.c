@@ -9,8 +9,10 @@
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/monitor.h"
+#include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/task.h"
 
 /* ---- errors that come before the command ---- */
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/docs.h"
 #include "server/getkeys.h"
 #include "server/glob.h"
+#include "server/introspect_docs.h"
 
 static const struct {
     uint32_t bit;

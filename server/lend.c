@@ -1,6 +1,7 @@
 #include "server/lend.h"
 
 #include "io/clock.h"
+#include "server/outbox.h"
 #include "server/regions.h"
 #include "server/thread.h"
 

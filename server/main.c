@@ -19,6 +19,7 @@
 #include "server/disk.h"
 #include "server/listeners.h"
 #include "server/log.h"
+#include "server/outbox.h"
 #include "server/regions.h"
 #include "server/service.h"
 #include "server/thread.h"

@@ -8,6 +8,8 @@
  *
  * While it does not hold its shard (a coordinator does, or a borrower), a thread's own hops have records and go by its own mailbox, as others' do.
  */
+#include "server/outbox.h"
+
 #include <mimalloc.h>
 #include <stdlib.h>
 
@@ -16,6 +18,7 @@
 #include "server/latency.h"
 #include "server/lend.h"
 #include "server/monitor.h"
+#include "server/task.h"
 #include "server/thread.h"
 #include "shard/batch.h"
 #include "shard/blob.h"

@@ -15,11 +15,13 @@
  * goes on with its sockets and with what came back, but takes nothing from its mailbox and runs no own hop until GO. Nobody waits in
  * a blocking way, and since there is one token two coordinators can't wait for each other.
  */
+#include "server/task.h"
+
 #include <mimalloc.h>
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "server/conn.h"
+#include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
 #include "server/thread.h"

@@ -20,8 +20,10 @@
 #include "server/listeners.h"
 #include "server/log.h"
 #include "server/monitor.h"
+#include "server/outbox.h"
 #include "server/regions.h"
 #include "server/service.h"
+#include "server/task.h"
 #include "server/watchdog.h"
 
 /* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a

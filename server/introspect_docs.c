@@ -1,4 +1,4 @@
-#include "server/docs.h"
+#include "server/introspect_docs.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* COMMAND DOCS: what rows (command.h) and facts (command_facts.h) say of commands, for people. */
-#ifndef SERVER_DOCS_H
-#define SERVER_DOCS_H
+#ifndef SERVER_INTROSPECT_DOCS_H
+#define SERVER_INTROSPECT_DOCS_H
 
 #include "server/command.h"
 

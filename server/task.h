@@ -1,0 +1,30 @@
+/* Tasks: commands that need more than one hop. One at a time for a connection, which is drained before and waits until it is done.
+ *
+ * The task_start functions begin one on the connection's thread; the reply comes when it is done. argv's blobs pass to it. task.c has the table of kinds
+ * and states.
+ */
+#ifndef SERVER_TASK_H
+#define SERVER_TASK_H
+
+#include "server/conn.h"
+
+void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+/* PLAN_SPREAD and CMD_SLICED. */
+void task_start_sliced(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+void task_piece_done(struct thread *t, struct task *task);
+void task_stopped(struct thread *t, struct task *task);
+/* Goes on with the tasks that put texts together. True: there is more to do at once. */
+bool task_run_merges(struct thread *t);
+void task_disk_done(struct thread *t, struct disk_job *job);
+void task_token(struct thread *t, struct task *task);
+void task_token_message(struct thread *t, struct note *n);
+/* Frees a task that is under way (at the end of the process). */
+void task_drop(struct task *task, uint32_t n_threads);
+/* Frees a task of the free list; the next one. */
+struct task *task_free(struct task *task);
+
+#endif
