@@ -166,8 +166,7 @@ static bool same_text(const struct arg *a, const char *text) { return a->size ==
 
 static bool killed(const struct filter *f, const struct conn *c, const struct conn *by) {
     char text[CONN_ADDRESS_MAX];
-    if (c->state >= CONN_CLOSING || (f->by_id && (uint64_t)f->id != c->id) || (f->by_type && f->type != TYPE_NORMAL) ||
-        (f->skip_me && c == by))
+    if (conn_is_going(c) || (f->by_id && (uint64_t)f->id != c->id) || (f->by_type && f->type != TYPE_NORMAL) || (f->skip_me && c == by))
         return false;
     if (f->addr) {
         conn_address(c, text);

@@ -356,14 +356,15 @@ void conn_resume(struct thread *t, struct conn *c) {
     if (c->eof && c->state == CONN_RUNNING && !c->on_resume) conn_close(c, true);
 }
 
-/* What the client sent before it ended is still run. */
+/* What the client sent before it ended is still run, except what CLIENT PAUSE holds. */
 void conn_ended(struct thread *t, struct conn *c, int result) {
     c->eof = true;
     if (c->state >= CONN_CLOSING) {
         conn_mark(t, c);
         return;
     }
-    if (result == 0 && (c->state != CONN_RUNNING || c->on_resume)) return; /* conn_resume closes it */
+    /* conn_resume closes it; but nobody knows when a pause ends, and who came and went meanwhile would fill maxclients */
+    if (result == 0 && !c->held && (c->state != CONN_RUNNING || c->on_resume)) return;
     conn_close(c, result == 0);
 }
 
@@ -451,7 +452,7 @@ uint64_t conn_memory(const struct conn *c) {
 static struct conn *largest(const struct thread *t) {
     struct conn *most = NULL;
     for (struct conn *c = t->conns; c; c = c->next)
-        if (c->state < CONN_CLOSING && !c->no_evict && (!most || c->counted > most->counted)) most = c;
+        if (!conn_is_going(c) && !c->no_evict && (!most || c->counted > most->counted)) most = c;
     return most;
 }
 
@@ -461,7 +462,7 @@ static void count(struct conn *c, uint64_t bytes) {
 }
 
 void conn_count_memory(struct thread *t, struct conn *c) {
-    count(c, t->clients_memory_max && c->state < CONN_CLOSING ? conn_memory(c) : 0);
+    count(c, t->clients_memory_max && !conn_is_going(c) ? conn_memory(c) : 0);
     while (t->clients_memory_max && atomic_load_explicit(&server.clients_memory, memory_order_relaxed) > t->clients_memory_max) {
         struct conn *victim = largest(t);
         if (!victim) return;
@@ -480,7 +481,7 @@ void conn_count_all_memory(struct thread *t) {
 static void send_one(struct thread *t, struct conn *c) {
     if (c->state == CONN_REMOVED) return;
     if (__builtin_expect(c->out.failed, 0)) conn_close(c, false);
-    if (c->state != CONN_CLOSING && __builtin_expect(over_limit(t, c), 0)) {
+    if (!conn_is_going(c) && __builtin_expect(over_limit(t, c), 0)) {
         log_line(LOG_WARNING_LEVEL, "Client id=%llu closed for overcoming of output buffer limits.", (unsigned long long)c->id);
         conn_close(c, false);
     }
@@ -517,7 +518,8 @@ void conn_check_timeouts(struct thread *t) {
             soft = true;
             if (over_limit(t, c)) conn_close(c, false);
         }
-        if (idle_max && c->state == CONN_RUNNING && t->now_ns - c->active_ns > idle_max) conn_close(c, false);
+        bool idles = c->state == CONN_RUNNING || (c->state == CONN_CLOSING && !conn_has_work(c));
+        if (idle_max && idles && t->now_ns - c->active_ns > idle_max) conn_close(c, false);
     }
     if (t->n_dirty) conn_send_all(t);
     t->next_timeout_ns = (idle_max && t->conns) || soft ? t->now_ns + 1000000000u : 0;

@@ -71,6 +71,11 @@ struct conn {
 };
 
 static inline bool conn_has_work(const struct conn *c) { return c->n_out || c->task; }
+/* It closes, and what is in out will not be sent. One that closes after its replies is not going yet: a client that does not read them keeps it
+ * for as long as it likes, so limits and CLIENT KILL hold for it. */
+static inline bool conn_is_going(const struct conn *c) {
+    return c->state == CONN_REMOVED || (c->state == CONN_CLOSING && !c->close_after_reply);
+}
 
 /* A new connection's socket, on its thread. */
 void conn_open(struct thread *t, int fd, bool unix_socket);

@@ -114,6 +114,42 @@ def test_kill_by_id_address_and_type(server):
     assert closed(a)
 
 
+def quit_unread(server, times=20):
+    """A client that says good-bye behind replies that it never reads: more than sockets hold."""
+    with server.client() as c:
+        c.command('SET', 'big', b'x' * 1000000)
+    c = server.client(receive_buffer=4096)
+    assert c.command('PING') == b'PONG'
+    c.send(encode('GET', 'big') * times + encode('QUIT'))
+    return c
+
+
+def only_one_is_left(client):
+    wait_until(lambda: len(lines_of(client)) == 1)
+
+
+def test_kill_ends_those_that_close_after_replies_nobody_reads(server):
+    admin, held = server.client(), quit_unread(server)
+    wait_until(lambda: any(line['cmd'] == 'quit' for line in lines_of(admin)))
+    assert admin.command('CLIENT', 'KILL', 'TYPE', 'normal') == 1
+    only_one_is_left(admin)
+    held.close()
+
+
+@pytest.mark.parametrize('limit', [('client-output-buffer-limit', 'normal 1mb 0 0'), ('client-output-buffer-limit', 'normal 0 1mb 1'),
+                                   ('maxmemory-clients', '2mb'), ('timeout', '1')], ids=['hard', 'soft', 'memory', 'timeout'])
+def test_limits_hold_for_those_that_close_after_their_replies(server, limit):
+    admin = server.client()
+    assert admin.command('CONFIG', 'SET', *limit) == b'OK'
+    held = quit_unread(server)
+    only_one_is_left(admin)
+    held.close()
+
+
+def test_list_of_ids_that_nobody_has_is_empty(server):
+    assert bytes(server.client().command('CLIENT', 'LIST', 'ID', '999999')) == b''
+
+
 def test_whoever_is_killed_is_gone_before_the_reply(server):
     """A connection that may be used next must show its end at once, and not at the end of its next command."""
     killer, others = server.client(), [server.client() for _ in range(300)]
@@ -148,6 +184,20 @@ def test_pause_write_lets_reads_go_on_and_holds_writes_until_unpause(server):
     assert admin.command('CLIENT', 'UNPAUSE') == b'OK'
     for w in writers:
         assert w.read() == b'OK' and w.read() == b'new'
+
+
+def test_clients_that_leave_during_a_pause_are_gone_and_their_commands_with_them(server):
+    """A pause may be long: those that come, wait and give up must not fill maxclients."""
+    admin = server.client()
+    assert admin.command('CLIENT', 'PAUSE', 1000000, 'WRITE') == b'OK'
+    for _ in range(10):
+        with server.client() as c:
+            c.send(encode('PING') + encode('SET', 'k', 'v'))
+            assert c.read() == b'PONG'
+            wait_until(lambda: any(line['cmd'] == 'set' for line in lines_of(admin)))
+    only_one_is_left(admin)
+    assert admin.command('CLIENT', 'UNPAUSE') == b'OK'
+    assert admin.command('EXISTS', 'k') == 0
 
 
 def test_a_pause_ends_by_itself(server):
