@@ -31,6 +31,8 @@
 #define KEEP_SLICE_NS 80000u
 #define GROWTH_SURE_NS 10000u
 #define KEEP_TOKENS_MAX_NS 2000000u
+#define SCRATCH_KEPT (1u << 20)
+#define ARGV_KEPT 4096u
 
 /* ---- ticks ---- */
 
@@ -317,6 +319,17 @@ static __attribute__((noinline)) void sample(struct thread *t) {
     measure_sample(&t->measure, &(struct sample){t->now_ns, s->commands, s->input_bytes, s->output_bytes});
 }
 
+/* What one huge command made grow goes back. */
+static void trim(struct thread *t) {
+    if (t->scratch.capacity > SCRATCH_KEPT) reply_drop(&t->scratch);
+    if (t->argv_capacity <= ARGV_KEPT) return;
+    struct arg *less = mi_malloc(ARGV_FIRST * sizeof *less);
+    if (!less) return;
+    mi_free(t->argv);
+    t->argv = less;
+    t->argv_capacity = ARGV_FIRST;
+}
+
 static void *thread_run(void *arg) {
     struct thread *t = arg;
     bool more = false;
@@ -337,6 +350,7 @@ static void *thread_run(void *arg) {
         if (t->merges) more |= task_run_merges(t);
         t->tick = NULL;
         outbox_retire(t);
+        trim(t);
         if (__builtin_expect(t->monitored, 0)) monitor_publish(t);
         if (t->n_dirty) conn_send_all(t);
         if (t->n_threads > 1) {

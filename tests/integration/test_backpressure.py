@@ -215,3 +215,20 @@ def test_a_value_is_replaced_while_it_is_being_sent(server):
             assert r.read() in (old, new)
     with pytest.raises((Closed, ConnectionError)):
         readers[0].command('QUIT'), readers[0].read()
+
+
+@pytest.mark.alone
+def test_what_one_huge_command_took_is_given_back(server):
+    """A reply that is not wanted, one that waits its turn, very many arguments: the memory for them is not the thread's for good."""
+    c = server.client(timeout=60 * SLOW)
+    assert c.command('PING') == b'PONG'
+    before = server.resident_bytes()
+    huge = b'x' * (32 << 20)
+    c.send(encode('CLIENT', 'REPLY', 'OFF') + encode('ECHO', huge) + encode('CLIENT', 'REPLY', 'ON'))
+    assert c.read() == b'OK'
+    c.send(b'*3000000\r\n' + encode('EXISTS')[4:] + b'$0\r\n\r\n' * 2999999)
+    assert c.read() == 0
+    deadline = time.monotonic() + 10 * SLOW
+    while server.resident_bytes() > before + (24 << 20):
+        assert time.monotonic() < deadline, server.resident_bytes() - before
+        time.sleep(.05)
