@@ -106,7 +106,8 @@ enum hop_result client_list_piece(struct shard *s, struct hop *h, struct reply *
     char line[LINE_MAX_BYTES];
     if (!h->state && !list_options(h, r)) return HOP_DONE;
     /* Room for all that is to come, at once: growing the text later means to copy it, which takes longer than a slice may. */
-    if (!of_some(h) && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, (t->n_slots - h->state) * (size_t)LINE_BYTES);
+    if (!of_some(h) && h->state < t->n_slots && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity)
+        reply_room(r, (t->n_slots - h->state) * (size_t)LINE_BYTES);
     for (uint32_t n = 0; n < LIST_SLICE && h->state < t->n_slots; n++, h->state++) {
         const struct conn *c = t->slots[h->state];
         if (c && c->state != CONN_REMOVED && listed(h, c)) reply_bytes(r, line, describe(t, c, line, sizeof line));

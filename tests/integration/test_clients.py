@@ -146,6 +146,11 @@ def test_limits_hold_for_those_that_close_after_their_replies(server, limit):
     held.close()
 
 
+def test_list_of_a_client_that_is_alone(server):
+    """Other threads have had no client yet."""
+    assert len(lines_of(server.client())) == 1
+
+
 def test_list_of_ids_that_nobody_has_is_empty(server):
     assert bytes(server.client().command('CLIENT', 'LIST', 'ID', '999999')) == b''
 
