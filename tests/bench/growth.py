@@ -113,7 +113,7 @@ def directory_withheld(c, requests, base):
 
 
 def growth_of_darter(keys, requests):
-    words = 1 << max(12, round(keys / SEGMENT_SLOTS / DUE_AT).bit_length() - 1)
+    words = 1 << max(9, round(keys / SEGMENT_SLOTS / DUE_AT).bit_length() - 1)
     keys = int(words * SEGMENT_SLOTS * DUE_AT)
     new = old = None
     for test, bytes_max in (('off', 0), ('large', 1 << 40)):

@@ -54,6 +54,12 @@ def test_prefetch(darter, tmp_path):
     assert 'at a fixed rate' in text and 'bench-prefetch.svg' in text
 
 
+def test_prefetch_small(darter, tmp_path):
+    text, rows = experiment('prefetch-small', darter, tmp_path, REQUESTS=2000, ROUNDS=1)
+    rows = [row for row in rows if row[0] != 'prefetch']
+    assert len(rows) == 3 * 2 * 5 and all(positive(row[1:4]) for row in rows), text
+
+
 def test_aggregation(darter, tmp_path):
     text, rows = experiment('aggregation', darter, tmp_path, KEYS=1000, REQUESTS=1000, ROUNDS=1)
     cells = ['%d, %d' % (connections, depth) for connections in (10, 50, 200) for depth in (1, 4, 16)]
@@ -74,6 +80,25 @@ def test_bytes(darter, tmp_path):
     assert len(instructions) == 3 and all(float(row[1]) > 100 for row in instructions), text
     moved = [row for row in rows if len(row) == 7]
     assert len([row for row in moved if row[1] == 'darter']) == 3 and positive([row[2] for row in moved]), text
+
+
+def table_of(name, darter, **settings):
+    """Those that write no document."""
+    environment = dict(os.environ, DARTER=str(darter), **{k: str(v) for k, v in settings.items()})
+    done = subprocess.run([os.path.join(ROOT, 'tools', 'bench'), name], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [[cell.strip() for cell in line.split('|')[1:-1]] for line in done.stdout.splitlines() if line.startswith('| ')]
+
+
+@pytest.mark.skipif(not shutil.which('callgrind_control'), reason='valgrind is not installed')
+def test_growth(darter):
+    rows = [row for row in table_of('growth', darter, KEYS=180000, REQUESTS=2000) if row[2].isdigit()]
+    assert len([row for row in rows if row[1] == 'Darter']) == 8 and len([row for row in rows if row[1] == 'redis-server']) == 3 and positive([row[2] for row in rows])
+
+
+def test_steps(darter):
+    rows = table_of('steps', darter, KEYS=20000)
+    assert len(rows) == 1 + 3 + 1 + 4 and int(next(row for row in rows if row[0] == 'Darter, the same: growth')[1]) > 10, rows
 
 
 def test_a_server_without_debug_populate_is_filled_by_msets(darter, monkeypatch):
