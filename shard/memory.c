@@ -50,7 +50,9 @@
 #define REGION_PAGES 32u
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
 #define LINE 64u
-#define PREPARE_AT 4u  /* a region is prepared when less than this part of one is left */
+#define RESERVES 2u /* regions in reserve at most: one for each kind */
+/* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
+#define PREPARE_QUARTERS 3u
 #define SPARES_KEPT 1u /* empty regions of a kind that are kept for the next need */
 
 struct page {
@@ -97,7 +99,8 @@ struct memory {
     uint64_t fail_after;
     size_t segment_size;
     struct regions small, segments;
-    void *reserve; /* a region that is of no kind yet, or NULL */
+    void *reserve; /* regions that are of no kind yet; each begins with a pointer to the next */
+    uint32_t reserves;
     struct given_up *given_up;
     bool huge;
 };
@@ -226,15 +229,23 @@ static void spare_add(struct regions *of, struct region *r) {
     of->spares++;
 }
 
+static void *take_reserve(struct memory *m) {
+    void **region = m->reserve;
+    if (!region) return NULL;
+    m->reserve = *region;
+    m->reserves--;
+    *region = NULL;
+    return region;
+}
+
 /* Begins a region of this kind, as a spare one. False: no memory. */
 static bool region_begin(struct memory *m, struct regions *of) {
-    char *start = m->reserve;
+    char *start = take_reserve(m); /* zero, as mapped memory is */
     if (!start) {
-        start = map_region(m->huge); /* mapped memory is zero */
+        start = map_region(m->huge);
         if (!start) return false;
         m->regions++;
     }
-    m->reserve = NULL;
     bool pages = of == &m->small;
     struct region *r = (struct region *)(pages ? (char *)header_of((uintptr_t)start) + LINE : start);
     if (pages) r->free_pages = UINT32_MAX;
@@ -297,14 +308,17 @@ void *memory_take_spare(struct memory *m, size_t *size) {
 
 /* Kinds that nobody uses have no regions, and need none. */
 static bool runs_out(const struct memory *m, const struct regions *of) {
-    return of->all && !of->spare && of->left < region_parts(m, of) / PREPARE_AT;
+    return of->all && !of->spare && of->left < region_parts(m, of) * PREPARE_QUARTERS / 4;
 }
 
-bool memory_wants_region(const struct memory *m) { return m->huge && !m->reserve && (runs_out(m, &m->small) || runs_out(m, &m->segments)); }
+bool memory_wants_region(const struct memory *m) {
+    return m->huge && m->reserves < RESERVES && (runs_out(m, &m->small) || runs_out(m, &m->segments));
+}
 
 void memory_give_region(struct memory *m, void *region) {
-    assert(!m->reserve);
+    *(void **)region = m->reserve;
     m->reserve = region;
+    m->reserves++;
     m->regions++;
 }
 
@@ -485,7 +499,7 @@ void memory_drop(struct memory *m) {
     if (!m) return;
     regions_drop(&m->small);
     regions_drop(&m->segments);
-    if (m->reserve) munmap(m->reserve, REGION_SIZE);
+    for (void *region; (region = take_reserve(m));) munmap(region, REGION_SIZE);
     while (m->given_up) {
         size_t size;
         void *block = take_given_up(m, &size);

@@ -45,9 +45,9 @@ void memory_free_segment(struct memory *m, void *segment, size_t size);
 void *memory_map_region(void);
 /* Any thread. Gives a region of memory_map_region, or what memory_take_spare gave, back to the system. */
 void memory_unmap(void *block, size_t size);
-/* A region will be needed soon, and there is none in reserve. Never true without huge pages: then memory comes in small pages, as it is used. */
+/* A region will be needed soon, and there are not enough in reserve. Never true without huge pages: then memory comes in small pages, as it is used. */
 bool memory_wants_region(const struct memory *m);
-/* Takes a region over, for the next need. Legal if there is none in reserve (memory_wants_region was true, and none was given since). */
+/* Takes a region over, for the next need. Legal if memory_wants_region was true, and none was given since. */
 void memory_give_region(struct memory *m, void *region);
 /* Empty regions are kept for the next need, one of each kind; there are more, or mapped blocks were given up. */
 bool memory_wants_trim(const struct memory *m);
