@@ -410,6 +410,7 @@ void conn_sent(struct thread *t, struct conn *c, int result) {
         conn_close(c, false);
         return;
     }
+    c->active_ns = t->now_ns; /* a client that takes a long reply slowly is not idle */
     if (c->state == CONN_REMOVED || !send_flight(t, c)) return;
     output_done(t, c);
     if (c->out.size || c->state == CONN_CLOSING) conn_mark(t, c);

@@ -71,21 +71,16 @@ bool secret_argument(const struct command *row, const struct arg *argv, uint32_t
 
 /* ---- a line ---- */
 
+/* A table instead of printf: somebody may write 500 MB of bytes that are no text. */
 static void add_quoted(struct reply *r, const char *p, size_t size) {
-    static const char named[] = "\n\r\t\a\b\\\"", letters[] = "nrtab\\\"";
+    static const char named[] = "\n\r\t\a\b\\\"", letters[] = "nrtab\\\"", hex[] = "0123456789abcdef";
     REPLY_LITERAL(r, "\"");
     for (size_t i = 0; i < size; i++) {
-        const char *at = p[i] ? strchr(named, p[i]) : NULL;
-        char text[8];
-        if (at) {
-            text[0] = '\\';
-            text[1] = letters[at - named];
-            reply_bytes(r, text, 2);
-        } else if (p[i] >= ' ' && p[i] <= '~') reply_bytes(r, &p[i], 1);
-        else {
-            snprintf(text, sizeof text, "\\x%02x", (unsigned char)p[i]);
-            reply_bytes(r, text, 4);
-        }
+        const unsigned char byte = (unsigned char)p[i];
+        const char *at = byte ? strchr(named, byte) : NULL;
+        if (at) reply_bytes(r, (char[]){'\\', letters[at - named]}, 2);
+        else if (byte >= ' ' && byte <= '~') reply_bytes(r, &p[i], 1);
+        else reply_bytes(r, (char[]){'\\', 'x', hex[byte >> 4], hex[byte & 15]}, 4);
     }
     REPLY_LITERAL(r, "\"");
 }

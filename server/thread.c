@@ -95,7 +95,7 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
 /* ---- CLIENT PAUSE ---- */
 
 bool conn_held(struct thread *t, struct conn *c, const struct command *row) {
-    if (t->now_ns >= t->pause_until_ns) {
+    if (t->now_ns >= t->pause_until_ns && thread_holds(t)) {
         conn_let_go(t);
         return false;
     }
@@ -282,8 +282,8 @@ static void time_growth(void *arg, bool ended) {
 
 static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
-    if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
     if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
+    if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
     int64_t due = shard_next_due(t->shard);
     if (due != INT64_MAX) {
         int64_t left = due - t->now_ms;
@@ -342,7 +342,7 @@ static void *thread_run(void *arg) {
         measure_tick(&t->measure, commands - t->commands_before);
         t->commands_before = commands;
         take_events(t);
-        if (t->pause_until_ns && t->now_ns >= t->pause_until_ns) conn_let_go(t);
+        if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) conn_let_go(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
         more = outbox_run_slices(t);
