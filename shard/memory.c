@@ -1,4 +1,4 @@
-/* The allocator of a shard's small blocks and segments. The contract is in memory.h.
+/* The allocator of a shard's small blocks and segments. The contract is in memory.h; memory_plain.c has another implementation of it.
  *
  *   page (64 KiB):   | blocks: first run | header: one line | blocks: second run |
  *
@@ -18,13 +18,10 @@
  * page->floor makes memory_free's test for all of this one comparison: used <= floor means that there is something to do (a current or
  * listed page became empty: floor is 0; a full one has enough free blocks: floor is where that is).
  */
-#include "shard/memory.h"
-
 #include <assert.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include <mimalloc.h>
+#include "shard/memory_internal.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define POISONS 1
@@ -42,14 +39,10 @@
 #define unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-
 #define REGION_SIZE ((uintptr_t)2 << 20)
 #define PAGE_SIZE ((uintptr_t)64 << 10)
 #define REGION_PAGES 32u
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
-#define LINE 64u
 #define RESERVES 2u /* regions in reserve at most: one for each kind */
 /* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
 #define PREPARE_QUARTERS 3u
@@ -83,12 +76,6 @@ struct regions {
     size_t left;
 };
 
-/* A mapped block that nobody uses. */
-struct given_up {
-    struct given_up *next;
-    size_t size;
-};
-
 struct memory {
     struct memory_account account; /* first: memory_used reads it */
     struct {
@@ -113,14 +100,6 @@ static void page_event(struct memory *m, struct page *p);
 
 static inline struct page *header_of(uintptr_t page) { return (struct page *)(page | (page >> 10 & (PAGE_SIZE - LINE))); }
 static inline struct page *page_of(const void *block) { return header_of((uintptr_t)block & ~(PAGE_SIZE - 1)); }
-
-/* Mimalloc aligns blocks of more than a KiB to 64 by the way it cuts its pages; asking for it would cost up to 63 bytes each. */
-static void *large_alloc(size_t size) {
-    void *block = mi_malloc(size);
-    if (likely(!((uintptr_t)block & (LINE - 1)))) return block;
-    mi_free(block);
-    return mi_malloc_aligned(size, LINE);
-}
 
 /* Local maxima of use lie just before something is given back, so only then the peak is looked at. */
 static inline void note_peak(struct memory *m) {
@@ -195,10 +174,7 @@ void *memory_map_region(void) {
     return region;
 }
 
-void memory_unmap(void *block, size_t size) {
-    madvise(block, size, MADV_DONTNEED); /* most of the work, and without the lock that other threads' mappings need */
-    munmap(block, size);
-}
+void memory_unmap(void *block, size_t size) { unmap(block, size); }
 
 static void unmap_region(struct region *r) {
     unpoison(region_start(r), REGION_SIZE);
@@ -277,21 +253,10 @@ static void region_empty(struct memory *m, struct regions *of, struct region *r)
 
 bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT || m->given_up; }
 
-void memory_give_up(struct memory *m, void *block, size_t size) {
-    struct given_up *g = block;
-    *g = (struct given_up){m->given_up, size};
-    m->given_up = g;
-}
-
-static void *take_given_up(struct memory *m, size_t *size) {
-    struct given_up *g = m->given_up;
-    m->given_up = g->next;
-    *size = g->size;
-    return g;
-}
+void memory_give_up(struct memory *m, void *block, size_t size) { given_up_push(&m->given_up, block, size); }
 
 void *memory_take_spare(struct memory *m, size_t *size) {
-    if (m->given_up) return take_given_up(m, size);
+    if (m->given_up) return given_up_pop(&m->given_up, size);
     struct regions *of = m->small.spares > SPARES_KEPT ? &m->small : &m->segments;
     struct region *r = of->spare;
     assert(of->spares > SPARES_KEPT);
@@ -416,7 +381,7 @@ static void *alloc_slow(struct memory *m, size_t size) {
     bool counting = m->fail_after;
     if (fails(m)) return NULL;
     if (size > MEMORY_SMALL_MAX) {
-        void *block = large_alloc(size);
+        void *block = alloc_aligned(size);
         if (block) memory_charge(m, (ptrdiff_t)mi_good_size(size));
         return block;
     }
@@ -481,7 +446,7 @@ void memory_free_segment(struct memory *m, void *segment, size_t size) {
 /* ---- the whole ---- */
 
 struct memory *memory_new(bool huge) {
-    struct memory *m = large_alloc(sizeof *m);
+    struct memory *m = alloc_aligned(sizeof *m);
     if (!m) return NULL;
     *m = (struct memory){.huge = huge};
     for (size_t class = 0; class < CLASSES; class ++) m->classes[class].current = (struct page *)&no_page;
@@ -500,11 +465,7 @@ void memory_drop(struct memory *m) {
     regions_drop(&m->small);
     regions_drop(&m->segments);
     for (void *region; (region = take_reserve(m));) munmap(region, REGION_SIZE);
-    while (m->given_up) {
-        size_t size;
-        void *block = take_given_up(m, &size);
-        munmap(block, size);
-    }
+    given_up_drop(&m->given_up);
     mi_free(m);
 }
 

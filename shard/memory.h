@@ -7,6 +7,9 @@
  *
  *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB; the first holds the region's own header too
  *   page:            | block | ... | header: class, blocks in use, free list | block | ...   (where: memory.c)
+ *
+ * That is memory.c. memory_plain.c implements the same with nothing but mimalloc, to compare with (meson option memory): sizes are mimalloc's
+ * then, no region is ever wanted, and memory_drop frees no blocks.
  */
 #ifndef SHARD_MEMORY_H
 #define SHARD_MEMORY_H

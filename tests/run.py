@@ -63,7 +63,7 @@ SYSROOT = os.path.join(ROOT, 'build-arm64-sysroot')
 BUILDS = {
     'build': (None, ['-Dwerror=true', '-Dtests=true']),
     'build-clang': ('clang', ['-Dwerror=true', '-Dtests=true']),
-    'build-bare': (None, ['-Dsystemd=disabled', '-Dio_uring=disabled', '-Dtests=false', '-Dwerror=true']),     # without the libraries that may be missing
+    'build-bare': (None, ['-Dsystemd=disabled', '-Dio_uring=disabled', '-Dmemory=mimalloc', '-Dtests=false', '-Dwerror=true']),     # without what may be missing, and without arenas
     'build-asan': ('clang', ['-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),
     'build-tsan': ('clang', ['-Db_sanitize=thread', '-Db_lundef=false', '-Doptimization=2', '-Dwerror=true']),
     'build-fuzz': ('clang', ['-Dfuzz=true', '-Dtests=false', '-Db_sanitize=address,undefined', '-Db_lundef=false', '-Doptimization=1', '-Dwerror=true']),

@@ -1,9 +1,11 @@
+/* Built twice: for the arenas of memory.c, and with MEMORY_PLAIN for memory_plain.c, which has no classes, pages and regions of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -75,13 +77,18 @@ static void blocks_keep_what_is_written_to_them(void **state) {
     free(sizes);
 }
 
+static void a_usable_size_is_its_own(void **state) {
+    (void)state;
+    for (size_t size = 1; size < 100000; size += size < 2 * MEMORY_SMALL_MAX ? 1 : 777) {
+        assert_in_range(memory_usable(size), size, size + 15 + size / 4);
+        assert_int_equal(memory_usable(memory_usable(size)), memory_usable(size));
+    }
+}
+
+#ifndef MEMORY_PLAIN
 static void classes_are_8_bytes_apart(void **state) {
     (void)state;
     for (size_t size = 1; size <= MEMORY_SMALL_MAX; size++) assert_int_equal(memory_usable(size), (size + 7) / 8 * 8);
-    for (size_t size = MEMORY_SMALL_MAX + 1; size < 100000; size += 777) {
-        assert_true(memory_usable(size) >= size);
-        assert_int_equal(memory_usable(memory_usable(size)), memory_usable(size));
-    }
 }
 
 /* Fills four regions with blocks of a size and returns which part of them is not blocks, in 1/10000. */
@@ -124,10 +131,17 @@ static void a_free_page_serves_any_class(void **state) {
     memory_drop(m);
 }
 
+#endif
+
 static void what_is_given_up_waits_to_be_taken(void **state) {
+    (void)state;
     struct memory *m = memory_new(false);
     size_t size;
-    for (int i = 0; i < 2; i++) memory_give_up(m, memory_map_region(), (size_t)2 << 20);
+    for (int i = 0; i < 2; i++) {
+        void *mapped = mmap(NULL, REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(mapped, MAP_FAILED);
+        memory_give_up(m, mapped, REGION);
+    }
     assert_true(memory_wants_trim(m));
     void *block = memory_take_spare(m, &size);
     assert_int_equal(size, 2 << 20);
@@ -136,6 +150,7 @@ static void what_is_given_up_waits_to_be_taken(void **state) {
     memory_drop(m); /* unmaps the other one */
 }
 
+#ifndef MEMORY_PLAIN
 /* Gives all empty regions back that are too many. */
 static void trim_all(struct memory *m) {
     while (memory_wants_trim(m)) {
@@ -180,6 +195,8 @@ static void random_replacement_does_not_grow(void **state) {
     free(blocks);
 }
 
+#endif
+
 static void charges_count_as_large(void **state) {
     (void)state;
     struct memory *m = memory_new(false);
@@ -203,20 +220,41 @@ static void segments_are_packed_aligned_and_reused(void **state) {
             assert_int_equal((uintptr_t)segments[i] % 64, 0);
             memset(segments[i], (int)(uint8_t)i, SEGMENT);
         }
+#ifndef MEMORY_PLAIN
         assert_int_equal(stats_of(m).regions, 3);
+#endif
         assert_int_equal(memory_used(m), (size_t)N * SEGMENT);
         for (size_t i = 0; i < N; i++) {
             uint8_t *segment = segments[i * 101 % N];
             for (size_t k = 0; k < SEGMENT; k += 97) assert_int_equal(segment[k], (uint8_t)(i * 101 % N));
             memory_free_segment(m, segment, SEGMENT);
         }
+#ifndef MEMORY_PLAIN
         trim_all(m);
         assert_int_equal(stats_of(m).regions, 1);
+#endif
         assert_int_equal(memory_used(m), 0);
     }
     memory_drop(m);
 }
 
+#ifdef MEMORY_PLAIN
+static void no_region_is_ever_wanted(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    struct memory *m = memory_new(true);
+    void **blocks = malloc(N * sizeof *blocks);
+    for (int i = 0; i < N; i++) {
+        blocks[i] = memory_alloc(m, 56);
+        assert_false(memory_wants_region(m));
+    }
+    for (int i = 0; i < N; i++) memory_free(m, blocks[i], 56);
+    assert_false(memory_wants_trim(m));
+    assert_int_equal(stats_of(m).regions, 0);
+    free(blocks);
+    memory_drop(m);
+}
+#else
 static void a_prepared_region_is_used_next(void **state) {
     (void)state;
     struct memory *m = memory_new(true);
@@ -235,6 +273,8 @@ static void a_prepared_region_is_used_next(void **state) {
     assert_in_range(prepared, 13, 16);
     memory_drop(m);
 }
+
+#endif
 
 static void the_nth_allocation_fails_once(void **state) {
     (void)state;
@@ -258,12 +298,14 @@ static void the_nth_allocation_fails_once(void **state) {
     }
     memory_fail_after(m, 3);
     memory_fail_after(m, 0);
-    for (int i = 0; i < 10; i++) assert_non_null(memory_alloc(m, 48));
+    void *blocks[10];
+    for (int i = 0; i < 10; i++) assert_non_null(blocks[i] = memory_alloc(m, 48));
+    for (int i = 0; i < 10; i++) memory_free(m, blocks[i], 48);
     memory_free(m, first, 48);
     memory_drop(m);
 }
 
-#ifdef POISONS
+#if defined(POISONS) && !defined(MEMORY_PLAIN)
 static void freed_blocks_are_poisoned(void **state) {
     (void)state;
     struct memory *m = memory_new(false);
@@ -285,17 +327,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_up_waits_to_be_taken),
         cmocka_unit_test(blocks_keep_what_is_written_to_them),
+        cmocka_unit_test(a_usable_size_is_its_own),
+        cmocka_unit_test(charges_count_as_large),
+        cmocka_unit_test(segments_are_packed_aligned_and_reused),
+        cmocka_unit_test(the_nth_allocation_fails_once),
+#ifdef MEMORY_PLAIN
+        cmocka_unit_test(no_region_is_ever_wanted),
+#else
         cmocka_unit_test(classes_are_8_bytes_apart),
         cmocka_unit_test(headers_and_slack_are_less_than_1_percent),
         cmocka_unit_test(a_free_page_serves_any_class),
         cmocka_unit_test(empty_regions_go_back_but_one),
         cmocka_unit_test(random_replacement_does_not_grow),
-        cmocka_unit_test(charges_count_as_large),
-        cmocka_unit_test(segments_are_packed_aligned_and_reused),
         cmocka_unit_test(a_prepared_region_is_used_next),
-        cmocka_unit_test(the_nth_allocation_fails_once),
 #ifdef POISONS
         cmocka_unit_test(freed_blocks_are_poisoned),
+#endif
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
