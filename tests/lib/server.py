@@ -89,6 +89,7 @@ class Server:
         self.clients = []
         self.checked = False
         command = list(prefix)
+        self.has_prefix = bool(prefix)      # then the process is not the server's, perhaps
         executable = None
         if kind == 'darter':
             command.append(darter_binary())
@@ -141,7 +142,7 @@ class Server:
             try:
                 with Client(address, timeout=2.0 * SLOW) as c:
                     reply = c.command('PING')
-                    if not (isinstance(reply, Error) and reply.startswith(b'LOADING')):
+                    if not (isinstance(reply, Error) and reply.startswith(b'LOADING')) and self.is_ours(c):
                         return
             except (OSError, Closed):
                 pass
@@ -149,6 +150,13 @@ class Server:
                 raise ServerFault('the server did not answer within %g s: %s\n%s' %
                                   (timeout * SLOW, ' '.join(self.command_line), self.log()))
             time.sleep(0.01)
+
+    def is_ours(self, client):
+        """Another program's server may still be on the port, while this one waits for it."""
+        info = client.command('INFO', 'server')
+        if isinstance(info, Error) or self.has_prefix:
+            return True
+        return b'process_id:%d\r\n' % self.process.pid in bytes(info)
 
     def address(self):
         """What a client connects to: the port, or the Unix socket if there is no port."""
