@@ -163,6 +163,29 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
     h->hash = 0;
 }
 
+/* ---- limits ---- */
+
+/* The limits on replies that the client does not read. */
+static bool over_limit(struct thread *t, struct conn *c) {
+    const struct output_limit *l = &t->config->output_limit[c->monitor ? CLIENT_REPLICA : CLIENT_NORMAL];
+    if (__builtin_expect(!(l->hard | l->soft), 1)) return false;
+    uint64_t bytes = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
+    if (l->hard && bytes > l->hard) return true;
+    if (!l->soft || bytes <= l->soft) {
+        c->soft_since_ns = 0;
+        return false;
+    }
+    if (!c->soft_since_ns) c->soft_since_ns = t->now_ns;
+    if (!t->next_timeout_ns) t->next_timeout_ns = t->now_ns + 1000000000u;
+    return t->now_ns - c->soft_since_ns > l->soft_s * 1000000000u;
+}
+
+static void close_over_limit(struct thread *t, struct conn *c) {
+    if (conn_is_going(c) || __builtin_expect(!over_limit(t, c), 1)) return;
+    log_line(LOG_WARNING_LEVEL, "Client id=%llu closed for overcoming of output buffer limits.", (unsigned long long)c->id);
+    conn_close(c, false);
+}
+
 /* ---- input ---- */
 
 static void give_up_block(struct conn *c) {
@@ -296,6 +319,7 @@ static bool buffers_are_scarce(const struct thread *t) { return proactor_free_bu
 void conn_received(struct thread *t, struct conn *c, char *p, size_t size, uint32_t buffer) {
     t->stats.input_bytes += size;
     c->active_ns = t->now_ns;
+    if (__builtin_expect(c->out.size > CONN_HOLD_BYTES, 0)) close_over_limit(t, c); /* a turn may bring megabytes of commands */
     if (__builtin_expect(c->state >= CONN_CLOSING, 0)) {
         proactor_give_buffer(t->proactor, buffer);
         return;
@@ -416,21 +440,6 @@ void conn_sent(struct thread *t, struct conn *c, int result) {
     if (c->out.size || c->state == CONN_CLOSING) conn_mark(t, c);
 }
 
-/* The limits on replies that the client does not read. */
-static bool over_limit(struct thread *t, struct conn *c) {
-    const struct output_limit *l = &t->config->output_limit[c->monitor ? CLIENT_REPLICA : CLIENT_NORMAL];
-    if (__builtin_expect(!(l->hard | l->soft), 1)) return false;
-    uint64_t bytes = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
-    if (l->hard && bytes > l->hard) return true;
-    if (!l->soft || bytes <= l->soft) {
-        c->soft_since_ns = 0;
-        return false;
-    }
-    if (!c->soft_since_ns) c->soft_since_ns = t->now_ns;
-    if (!t->next_timeout_ns) t->next_timeout_ns = t->now_ns + 1000000000u;
-    return t->now_ns - c->soft_since_ns > l->soft_s * 1000000000u;
-}
-
 /* A closing connection: true if it is gone now. */
 static bool close_if_ready(struct thread *t, struct conn *c) {
     if (conn_has_work(c)) return false; /* whatever finishes last marks it again */
@@ -482,10 +491,7 @@ void conn_count_all_memory(struct thread *t) {
 static void send_one(struct thread *t, struct conn *c) {
     if (c->state == CONN_REMOVED) return;
     if (__builtin_expect(c->out.failed, 0)) conn_close(c, false);
-    if (!conn_is_going(c) && __builtin_expect(over_limit(t, c), 0)) {
-        log_line(LOG_WARNING_LEVEL, "Client id=%llu closed for overcoming of output buffer limits.", (unsigned long long)c->id);
-        conn_close(c, false);
-    }
+    close_over_limit(t, c);
     if (__builtin_expect(t->clients_memory_max != 0, 0)) conn_count_memory(t, c);
     if (c->state == CONN_CLOSING && close_if_ready(t, c)) return;
     if (c->state == CONN_CLOSING && !c->close_after_reply) return;

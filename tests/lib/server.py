@@ -272,6 +272,11 @@ class Server:
             fields = f.read().rpartition(')')[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
+    def peak_bytes(self):
+        """The most that was ever resident."""
+        with open('/proc/%d/status' % self.process.pid) as f:
+            return int(re.search(r'VmHWM:\s+(\d+) kB', f.read())[1]) * 1024
+
     def resident_bytes(self):
         with open('/proc/%d/statm' % self.process.pid) as f:
             return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
