@@ -11,17 +11,22 @@
 
 static char *memory; /* what the kernel shows; NULL: not ours to write */
 static size_t memory_size;
-static char *program;
+static char *program, *environment;
 
 /* The end of strings that lie one behind the other, if this is the next of them. */
 static char *behind(char *end, char *text) { return text == end ? end + strlen(text) + 1 : end; }
 
+/* In one block, which stays whatever is unset later. */
 static char **copy_environment(void) {
-    size_t n = 0;
-    while (environ[n]) n++;
+    size_t n = 0, bytes = 0;
+    for (; environ[n]; n++) bytes += strlen(environ[n]) + 1;
     char **copy = calloc(n + 1, sizeof *copy);
-    for (size_t i = 0; copy && i < n; i++)
-        if (!(copy[i] = strdup(environ[i]))) return NULL;
+    char *to = environment = malloc(bytes + 1);
+    if (!copy || !to) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = to;
+        to = stpcpy(to, environ[i]) + 1;
+    }
     return copy;
 }
 

@@ -222,6 +222,7 @@ def test_a_value_is_replaced_while_it_is_being_sent(server):
 
 
 @pytest.mark.alone
+@pytest.mark.measures
 def test_what_one_huge_command_took_is_given_back(server):
     """A reply that is not wanted, one that waits its turn, very many arguments: the memory for them is not the thread's for good."""
     c = server.client(timeout=60 * SLOW)
