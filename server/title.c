@@ -1,5 +1,6 @@
 #include "server/title.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,19 @@ static char **copy_environment(void) {
     return copy;
 }
 
+/* Whether the kernel shows what lies there (proc(5): arg_start, the 48th field of /proc/PID/stat): else it is no memory of ours to write. */
+static bool is_shown(const char *p) {
+    char line[2048];
+    FILE *f = fopen("/proc/self/stat", "re");
+    bool read = f && fgets(line, sizeof line, f);
+    if (f) fclose(f);
+    char *at = read ? strrchr(line, ')') : NULL; /* the second field, which may hold spaces */
+    for (int field = 2; at && field < 48; field++) at = strchr(at + 1, ' ');
+    return at && strtoull(at + 1, NULL, 10) == (unsigned long long)(uintptr_t)p;
+}
+
 void title_take_memory(int argc, char **argv) {
-    if (argc < 1) return;
+    if (argc < 1 || !is_shown(argv[0])) return;
     char *end = argv[0], **moved = copy_environment();
     program = strdup(argv[0]);
     if (!moved || !program) return;
