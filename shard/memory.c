@@ -43,7 +43,8 @@
 #define PAGE_SIZE ((uintptr_t)64 << 10)
 #define REGION_PAGES 32u
 #define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
-#define RESERVES 2u /* regions in reserve at most: one for each kind */
+#define RESERVES 2u      /* regions in reserve at most: one for each kind */
+#define RESERVE_SHARE 8u /* and no more than this part of all, so that small data do not pay for it */
 /* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
 #define PREPARE_QUARTERS 3u
 #define SPARES_KEPT 1u /* empty regions of a kind that are kept for the next need */
@@ -277,7 +278,8 @@ static bool runs_out(const struct memory *m, const struct regions *of) {
 }
 
 bool memory_wants_region(const struct memory *m) {
-    return m->huge && m->reserves < RESERVES && (runs_out(m, &m->small) || runs_out(m, &m->segments));
+    return m->huge && m->reserves < RESERVES && m->reserves < m->regions / RESERVE_SHARE &&
+        (runs_out(m, &m->small) || runs_out(m, &m->segments));
 }
 
 void memory_give_region(struct memory *m, void *region) {

@@ -262,15 +262,16 @@ static void a_prepared_region_is_used_next(void **state) {
     memory_alloc(m, 56);
     memory_alloc_segment(m, SEGMENT);
     size_t prepared = 0;
-    for (int i = 0; i < 400000; i++) {
+    for (int i = 0; i < 1600000; i++) {
         size_t regions = stats_of(m).regions;
         memory_alloc(m, 56);
         if (i % 200 == 0) memory_alloc_segment(m, SEGMENT);
-        assert_int_equal(stats_of(m).regions, regions); /* all that it took was there before */
+        if (regions >= 24) assert_int_equal(stats_of(m).regions, regions); /* all that it took was there before */
+        if (stats_of(m).regions < 8) assert_false(memory_wants_region(m)); /* small data do not pay for more */
         for (; memory_wants_region(m); prepared++) memory_give_region(m, memory_map_region());
         assert_false(memory_wants_trim(m)); /* which would undo it */
     }
-    assert_in_range(prepared, 13, 16);
+    assert_in_range(prepared, 40, 60);
     memory_drop(m);
 }
 
