@@ -22,7 +22,7 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
     if (c->partial && c->partial->blob) queued += c->partial->blob_have;
     conn_address(c, peer);
     if (socket_local_text(c->stream.fd, local) < 0) *local = 0;
-    if (c->row) introspect_full_name(introspect_shown(c->row), command);
+    if (c->row) command_full_name(introspect_shown(c->row), command);
     if (c->monitor) flags[n_flags++] = 'O';
     if (c->close_after_reply) flags[n_flags++] = 'c';
     if (c->unix_socket) flags[n_flags++] = 'U';

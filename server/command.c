@@ -82,6 +82,10 @@ const struct command *command_find_sub(const struct command *parent, const char 
 }
 
 const struct command *command_by_number(uint16_t number) { return by_number[number]; }
+void command_full_name(const struct command *row, char out[COMMAND_FULL_NAME]) {
+    snprintf(out, COMMAND_FULL_NAME, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
+}
+
 size_t command_count(void) { return n_shown; }
 const struct command *command_at(size_t i) { return shown[i]; }
 

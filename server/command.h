@@ -193,6 +193,9 @@ const struct command *command_find(const char *name, size_t size);
 const struct command *command_find_sub(const struct command *parent, const char *name, size_t size);
 /* The row with this number, of a command or a subcommand. */
 const struct command *command_by_number(uint16_t number);
+/* The command's name, of a subcommand with its container's: "config|get". */
+#define COMMAND_FULL_NAME 64u
+void command_full_name(const struct command *row, char out[COMMAND_FULL_NAME]);
 /* All top-level rows, in no order. */
 size_t command_count(void);
 const struct command *command_at(size_t i);

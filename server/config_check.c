@@ -11,11 +11,6 @@
 #include "server/title.h"
 #include "shard/entry.h"
 
-static bool wrong(char *why, const char *text) {
-    snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
-    return false;
-}
-
 bool check_hz(struct config *c, char *why) {
     (void)why;
     c->hz = c->hz < 1 ? 1 : c->hz > 500 ? 500 : c->hz;
@@ -31,33 +26,33 @@ bool check_backlog(struct config *c, char *why) {
 static bool is_base_name(const char *text) { return !strpbrk(text, "/\\"); }
 
 bool check_dbfilename(struct config *c, char *why) {
-    return is_base_name(c->dbfilename) || wrong(why, "dbfilename can't be a path, just a filename");
+    return is_base_name(c->dbfilename) || directive_wrong(why, "dbfilename can't be a path, just a filename");
 }
 
 bool check_appendfilename(struct config *c, char *why) {
-    if (!*c->appendfilename) return wrong(why, "appendfilename can't be empty");
-    return is_base_name(c->appendfilename) || wrong(why, "appendfilename can't be a path, just a filename");
+    if (!*c->appendfilename) return directive_wrong(why, "appendfilename can't be empty");
+    return is_base_name(c->appendfilename) || directive_wrong(why, "appendfilename can't be a path, just a filename");
 }
 
 bool check_appenddirname(struct config *c, char *why) {
-    if (!*c->appenddirname) return wrong(why, "appenddirname can't be empty");
-    return is_base_name(c->appenddirname) || wrong(why, "appenddirname can't be a path, just a dirname");
+    if (!*c->appenddirname) return directive_wrong(why, "appenddirname can't be empty");
+    return is_base_name(c->appenddirname) || directive_wrong(why, "appenddirname can't be a path, just a dirname");
 }
 
 /* Without its users the server would be open to everybody: better no server. */
 bool check_aclfile(struct config *c, char *why) {
-    return !*c->aclfile || wrong(why, "users are not supported yet, and without the users of this file the server would be open");
+    return !*c->aclfile || directive_wrong(why, "users are not supported yet, and without the users of this file the server would be open");
 }
 
 bool check_hostname(struct config *c, char *why) {
     for (const char *p = c->cluster_announce_hostname; *p; p++)
         if (!isalnum((unsigned char)*p) && *p != '-' && *p != '.')
-            return wrong(why, "Hostnames may only contain alphanumeric characters, hyphens or dots");
+            return directive_wrong(why, "Hostnames may only contain alphanumeric characters, hyphens or dots");
     return true;
 }
 
 bool check_title(struct config *c, char *why) {
-    return title_is_good(c) || wrong(why, "template format is invalid or contains unknown variables");
+    return title_is_good(c) || directive_wrong(why, "template format is invalid or contains unknown variables");
 }
 
 /* Each character once, in Redis' order; A stands for all of its classes. */
@@ -66,7 +61,7 @@ bool check_events(struct config *c, char *why) {
     char *given = c->notify_keyspace_events, out[sizeof c->notify_keyspace_events], *to = out;
     size_t n = 0;
     for (const char *p = given; *p; p++)
-        if (!strchr(all, *p)) return wrong(why, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
+        if (!strchr(all, *p)) return directive_wrong(why, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
     for (const char *p = classes; *p; p++) n += strchr(given, *p) != NULL;
     if (strchr(given, 'A') || n == sizeof classes - 1) *to++ = 'A';
     else
@@ -86,12 +81,13 @@ bool check_percentiles(struct config *c, char *why) {
     for (char *p = c->latency_tracking_info_percentiles; *p; p += *p == ' ') {
         char *end, one[64];
         double v = strtod(p, &end);
-        if (end == p || (*end && *end != ' ') || isnan(v)) return wrong(why, "Invalid latency-tracking-info-percentiles parameters");
-        if (v < 0 || v > 100) return wrong(why, "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]");
+        if (end == p || (*end && *end != ' ') || isnan(v))
+            return directive_wrong(why, "Invalid latency-tracking-info-percentiles parameters");
+        if (v < 0 || v > 100) return directive_wrong(why, "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]");
         int n = snprintf(one, sizeof one, "%.6f", v);
         while (one[n - 1] == '0') n--;
         if (one[n - 1] == '.') n--;
-        if ((size_t)(to - out + n + 2) > sizeof out) return wrong(why, "argument too long");
+        if ((size_t)(to - out + n + 2) > sizeof out) return directive_wrong(why, "argument too long");
         to += sprintf(to, "%s%.*s", to == out ? "" : " ", n, one);
         p = end;
     }
@@ -112,19 +108,20 @@ bool check_oom_values(struct config *c, char *why) {
         size_t size = strcspn(p, " ");
         int64_t v;
         if (!parse_int64(p, size, &v) || v < -2000 || v > 2000)
-            return wrong(why, "Invalid oom-score-adj-values, elements must be between -2000 and 2000.");
+            return directive_wrong(why, "Invalid oom-score-adj-values, elements must be between -2000 and 2000.");
         p += size + (p[size] == ' ');
     }
-    return n == 3 || wrong(why, "wrong number of arguments");
+    return n == 3 || directive_wrong(why, "wrong number of arguments");
 }
 
 bool check_replicaof(struct config *c, char *why) {
     int64_t port;
     const char *blank = strchr(c->replicaof, ' ');
     if (!*c->replicaof) return true;
-    if (!blank || strchr(blank + 1, ' ')) return wrong(why, "wrong number of arguments");
+    if (!blank || strchr(blank + 1, ' ')) return directive_wrong(why, "wrong number of arguments");
     if (!strcasecmp(c->replicaof, "no one")) *c->replicaof = 0;
-    else if (!parse_int64(blank + 1, strlen(blank + 1), &port) || port < 0 || port > 65535) return wrong(why, "Invalid master port");
+    else if (!parse_int64(blank + 1, strlen(blank + 1), &port) || port < 0 || port > 65535)
+        return directive_wrong(why, "Invalid master port");
     return true;
 }
 
@@ -133,7 +130,7 @@ bool check_version(struct config *c, char *why) {
     int end = 0;
     const char *text = c->reported_redis_version;
     if (sscanf(text, "%3u.%3u.%3u%n", &a, &b, &d, &end) == 3 && !text[end] && strspn(text, "0123456789.") == (size_t)end) return true;
-    return wrong(why, "argument must be a version, three numbers with dots (7.0.15)");
+    return directive_wrong(why, "argument must be a version, three numbers with dots (7.0.15)");
 }
 
 /* Each word once, in this order. */
@@ -145,12 +142,12 @@ static bool check_shutdown(char *given, char *why) {
     for (const char *p = given; *p; n++) {
         size_t size = strcspn(p, " "), i = 0;
         while (i < N && (strlen(words[i]) != size || strncasecmp(words[i], p, size))) i++;
-        if (i == N) return wrong(why, "argument(s) must be one of the following: default, save, nosave, now, force");
+        if (i == N) return directive_wrong(why, "argument(s) must be one of the following: default, save, nosave, now, force");
         has[i] = true;
         p += size + (p[size] == ' ');
     }
-    if (!n) return wrong(why, "argument(s) must be one of the following: default, save, nosave, now, force");
-    if (has[SAVE] && has[NOSAVE]) return wrong(why, "Specified save and nosave together");
+    if (!n) return directive_wrong(why, "argument(s) must be one of the following: default, save, nosave, now, force");
+    if (has[SAVE] && has[NOSAVE]) return directive_wrong(why, "Specified save and nosave together");
     char *to = given;
     for (int i = 0; i < N; i++)
         if (has[i] && (i || n == 1)) to += sprintf(to, "%s%s", to == given ? "" : " ", words[i]);

@@ -58,16 +58,11 @@ void config_log_warnings(void) {
 
 /* ---- lines ---- */
 
-static bool wrong(char *why, const char *text) {
-    snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
-    return false;
-}
-
 static bool load_file(struct loader *l, const char *path);
 
 /* A pattern may match nothing; a plain name must exist. */
 static bool include(struct loader *l, const char *path, char *why) {
-    if (l->depth == INCLUDE_DEPTH_MAX) return wrong(why, "include goes deeper than 16 files: does a file include itself?");
+    if (l->depth == INCLUDE_DEPTH_MAX) return directive_wrong(why, "include goes deeper than 16 files: does a file include itself?");
     struct source at = l->at;
     bool good = true;
     l->depth++;
@@ -88,24 +83,24 @@ static bool other_line(struct loader *l, char **words, int n, char *why) {
     if (!strcasecmp(words[0], "include") && n == 2) return include(l, words[1], why);
     if (!strcasecmp(words[0], "rename-command") && n == 3) {
         const char *refused = command_rename(words[1], words[2]);
-        return !refused || wrong(why, refused);
+        return !refused || directive_wrong(why, refused);
     }
     if (!strcasecmp(words[0], "user") && n >= 2)
-        return wrong(why, "users are not supported yet, and without this one the server might be open: see requirepass");
-    if (!strcasecmp(words[0], "loadmodule") && n >= 2) return wrong(why, "there are no modules");
+        return directive_wrong(why, "users are not supported yet, and without this one the server might be open: see requirepass");
+    if (!strcasecmp(words[0], "loadmodule") && n >= 2) return directive_wrong(why, "there are no modules");
     static const char *const obsolete[] = {"list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"};
     for (size_t i = 0; i < sizeof obsolete / sizeof *obsolete; i++) {
         if (strcasecmp(words[0], obsolete[i]) || n != 2) continue;
         warn(l, "%s is obsolete and has no effect", words[0]);
         return true;
     }
-    return wrong(why, "Bad directive or wrong number of arguments");
+    return directive_wrong(why, "Bad directive or wrong number of arguments");
 }
 
 static bool line_words(struct loader *l, char **words, int n, char *why) {
     const struct directive *d = l->d = directive_find(words[0]);
     if (!d) return other_line(l, words, n, why);
-    if (n == 1 && d->kind != DIRECTIVE_SAVE) return wrong(why, "wrong number of arguments");
+    if (n == 1 && d->kind != DIRECTIVE_SAVE) return directive_wrong(why, "wrong number of arguments");
     if (d->kind == DIRECTIVE_SAVE && !l->save_seen) {
         l->config->n_save = 0;
         l->save_seen = true;
@@ -159,7 +154,7 @@ static bool load_line(struct loader *l, const char *line) {
     }
     int n = words_split(line, buffer, words, DIRECTIVE_WORDS_MAX);
     l->d = NULL;
-    if (n < 0) wrong(why, n == WORDS_TOO_MANY ? "too many words" : "Unbalanced quotes in configuration line");
+    if (n < 0) directive_wrong(why, n == WORDS_TOO_MANY ? "too many words" : "Unbalanced quotes in configuration line");
     else good = line_words(l, words, n, why);
     if (!good && *why) tell_error(l, line, why, words, n);
     free(buffer);
@@ -212,8 +207,8 @@ static int load_argument(struct loader *l, int argc, char **argv) {
     if (n == 1 && used < argc && (!is_option(argv[1]) || strcasecmp(words[0], "save"))) words[n++] = argv[used++];
     while (n > 0 && n < DIRECTIVE_WORDS_MAX && used < argc && !is_option(argv[used])) words[n++] = argv[used++];
     if (n == 1 && !strcasecmp(words[0], "save")) words[n++] = empty;
-    if (n == 0) wrong(why, "directives begin with --");
-    else if (n < 0) wrong(why, "Unbalanced quotes");
+    if (n == 0) directive_wrong(why, "directives begin with --");
+    else if (n < 0) directive_wrong(why, "Unbalanced quotes");
     else good = line_words(l, words, n, why);
     if (!good && *why) {
         size_t at = 0;

@@ -61,6 +61,8 @@ const struct directive *directive_find(const char *name);
 /* The next row after d that has a name (d NULL: the first one), or NULL. */
 const struct directive *directive_next(const struct directive *d);
 
+/* Says what is wrong, and is false. */
+bool directive_wrong(char *why, const char *text);
 /* Reads words into the snapshot. False: why says what is wrong, and the snapshot is to be thrown away. */
 bool directive_read(const struct directive *d, struct config *c, char *const *words, int n, char *why);
 /* The same from one text as in CONFIG SET: it is split at blanks where several words are meant. */

@@ -10,7 +10,7 @@
 
 const char *const config_client_classes[CLIENT_CLASSES] = {"normal", "slave", "pubsub"};
 
-static bool wrong(char *why, const char *text) {
+bool directive_wrong(char *why, const char *text) {
     snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
     return false;
 }
@@ -68,12 +68,13 @@ static bool read_percent(const char *text, int64_t *out) {
 static bool read_integer(const struct directive *d, const char *text, int64_t *out, char *why) {
     bool percent = d->flags & DIRECTIVE_PERCENT;
     if (d->kind == DIRECTIVE_BYTES) {
-        if (percent && read_percent(text, out)) return *out >= -100 || wrong(why, "percentage argument must be less or equal to 100");
+        if (percent && read_percent(text, out))
+            return *out >= -100 || directive_wrong(why, "percentage argument must be less or equal to 100");
         if (!read_bytes(text, out))
-            return wrong(why, percent ? "argument must be a memory or percent value" : "argument must be a memory value");
+            return directive_wrong(why, percent ? "argument must be a memory or percent value" : "argument must be a memory value");
     } else if (d->kind == DIRECTIVE_OCTAL) {
-        if (!read_octal(text, out)) return wrong(why, "argument couldn't be parsed as an octal number");
-    } else if (!parse_int64(text, strlen(text), out)) return wrong(why, "argument couldn't be parsed into an integer");
+        if (!read_octal(text, out)) return directive_wrong(why, "argument couldn't be parsed as an octal number");
+    } else if (!parse_int64(text, strlen(text), out)) return directive_wrong(why, "argument couldn't be parsed into an integer");
     if (*out >= d->low && *out <= d->high) return true;
     snprintf(why, DIRECTIVE_WHY_MAX,
         d->kind == DIRECTIVE_OCTAL ? "argument must be between %llo and %llo inclusive"
@@ -100,9 +101,9 @@ static bool read_bind(struct config *c, char *const *words, int n, char *why) {
     for (int i = 0; i < n; i++) {
         for (const char *p = words[i]; p += strspn(p, " "), *p; p += strcspn(p, " ")) {
             size_t size = strcspn(p, " ");
-            if (c->n_bind == CONFIG_BIND_MAX) return wrong(why, "Too many bind addresses specified.");
-            if (*p == '#') return wrong(why, "not an address");
-            if (size >= sizeof c->bind[0]) return wrong(why, "an address is too long");
+            if (c->n_bind == CONFIG_BIND_MAX) return directive_wrong(why, "Too many bind addresses specified.");
+            if (*p == '#') return directive_wrong(why, "not an address");
+            if (size >= sizeof c->bind[0]) return directive_wrong(why, "an address is too long");
             memcpy(c->bind[c->n_bind], p, size);
             c->bind[c->n_bind++][size] = 0;
         }
@@ -111,17 +112,17 @@ static bool read_bind(struct config *c, char *const *words, int n, char *why) {
 }
 
 static bool read_output_limit(struct config *c, char *const *words, int n, char *why) {
-    if (n % 4) return wrong(why, "Wrong number of arguments in buffer limit configuration.");
+    if (n % 4) return directive_wrong(why, "Wrong number of arguments in buffer limit configuration.");
     for (int i = 0; i < n; i += 4) {
         int class = 0;
         while (class < CLIENT_CLASSES && strcasecmp(words[i], config_client_classes[class]) &&
             (class != CLIENT_REPLICA || strcasecmp(words[i], "replica")))
             class ++;
-        if (class == CLIENT_CLASSES) return wrong(why, "Invalid client class specified in buffer limit configuration.");
+        if (class == CLIENT_CLASSES) return directive_wrong(why, "Invalid client class specified in buffer limit configuration.");
         int64_t hard, soft, soft_s;
         if (!read_bytes(words[i + 1], &hard) || !read_bytes(words[i + 2], &soft) ||
             !parse_int64(words[i + 3], strlen(words[i + 3]), &soft_s) || hard < 0 || soft < 0 || soft_s < 0 || soft_s > INT32_MAX)
-            return wrong(why, "Error in hard, soft or soft_seconds setting in buffer limit configuration.");
+            return directive_wrong(why, "Error in hard, soft or soft_seconds setting in buffer limit configuration.");
         c->output_limit[class] = (struct output_limit){(uint64_t)hard, (uint64_t)soft, (uint64_t)soft_s};
     }
     return true;
@@ -131,13 +132,13 @@ static bool read_output_limit(struct config *c, char *const *words, int n, char 
 static bool read_save(struct config *c, char *const *words, int n, char *why) {
     if (n == 1 && !*words[0]) n = 0;
     if (!n) c->n_save = 0;
-    if (n % 2) return wrong(why, "Invalid save parameters");
+    if (n % 2) return directive_wrong(why, "Invalid save parameters");
     for (int i = 0; i < n; i += 2) {
         struct save_point s;
         if (!parse_int64(words[i], strlen(words[i]), &s.seconds) || !parse_int64(words[i + 1], strlen(words[i + 1]), &s.changes) ||
             s.seconds < 1 || s.changes < 0 || s.changes > INT32_MAX)
-            return wrong(why, "Invalid save parameters");
-        if (c->n_save == CONFIG_SAVE_MAX) return wrong(why, "Too many save parameters");
+            return directive_wrong(why, "Invalid save parameters");
+        if (c->n_save == CONFIG_SAVE_MAX) return directive_wrong(why, "Too many save parameters");
         c->save[c->n_save++] = s;
     }
     return true;
@@ -147,7 +148,7 @@ static bool read_words(const struct directive *d, char *field, char *const *word
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         size_t size = strlen(words[i]);
-        if (at + (i > 0) + size + 1 > d->size) return wrong(why, "argument too long");
+        if (at + (i > 0) + size + 1 > d->size) return directive_wrong(why, "argument too long");
         if (i) field[at++] = ' ';
         memcpy(field + at, words[i], size);
         at += size;
@@ -167,7 +168,7 @@ static bool read_value(const struct directive *d, struct config *c, char *const 
         *(int64_t *)field = number;
         return true;
     case DIRECTIVE_BOOL:
-        if (strcasecmp(words[0], "yes") && strcasecmp(words[0], "no")) return wrong(why, "argument must be 'yes' or 'no'");
+        if (strcasecmp(words[0], "yes") && strcasecmp(words[0], "no")) return directive_wrong(why, "argument must be 'yes' or 'no'");
         *(bool *)field = !strcasecmp(words[0], "yes");
         return true;
     case DIRECTIVE_CHOICE: return read_choice(d, words[0], (int32_t *)field, why);
@@ -193,11 +194,11 @@ static int split_at_blanks(char *text, char **words) {
 bool directive_read(const struct directive *d, struct config *c, char *const *words, int n, char *why) {
     char copy[DIRECTIVE_SHOW_MAX], *parts[DIRECTIVE_WORDS_MAX];
     if (!directive_takes_words(d)) {
-        if (n != 1) return wrong(why, "wrong number of arguments");
+        if (n != 1) return directive_wrong(why, "wrong number of arguments");
     } else if (n == 1 && strchr(words[0], ' ')) { /* several words in quotes, as in Redis: --save "60 1" */
-        if (strlen(words[0]) >= sizeof copy) return wrong(why, "argument too long");
+        if (strlen(words[0]) >= sizeof copy) return directive_wrong(why, "argument too long");
         n = split_at_blanks(strcpy(copy, words[0]), parts);
-        if (n < 0) return wrong(why, "too many words");
+        if (n < 0) return directive_wrong(why, "too many words");
         words = parts;
     }
     return read_value(d, c, words, n, why) && (!d->check || d->check(c, why));
@@ -206,9 +207,9 @@ bool directive_read(const struct directive *d, struct config *c, char *const *wo
 bool directive_read_text(const struct directive *d, struct config *c, const char *text, char *why) {
     char copy[DIRECTIVE_SHOW_MAX], *words[DIRECTIVE_WORDS_MAX] = {copy};
     int n = 1;
-    if (strlen(text) >= sizeof copy) return wrong(why, "argument too long");
+    if (strlen(text) >= sizeof copy) return directive_wrong(why, "argument too long");
     strcpy(copy, text);
-    if (directive_takes_words(d) && (n = split_at_blanks(copy, words)) < 0) return wrong(why, "too many words");
+    if (directive_takes_words(d) && (n = split_at_blanks(copy, words)) < 0) return directive_wrong(why, "too many words");
     if (d->kind == DIRECTIVE_SAVE) c->n_save = 0;
     return directive_read(d, c, words, n, why);
 }

@@ -12,7 +12,6 @@
 #include "io/clock.h"
 #include "server/config_table.h"
 #include "server/info_figures.h"
-#include "server/introspect.h"
 #include "server/replication.h"
 #include "server/service.h"
 #include "server/version.h"
@@ -237,7 +236,7 @@ static void commandstats_section(struct text *x, const struct sums *s) {
         const struct command_stats *c = &s->commands[i];
         char name[COMMAND_FULL_NAME];
         if (!c->calls && !c->rejected) continue;
-        introspect_full_name(command_by_number((uint16_t)i), name);
+        command_full_name(command_by_number((uint16_t)i), name);
         double each_us = c->timed ? (double)c->cycles * ns / 1000 / (double)c->timed : 0;
         text_add(x, "cmdstat_%s:calls=%llu,usec=%.0f,usec_per_call=%.2f,rejected_calls=%llu,failed_calls=%llu\r\n", name, (ull)c->calls,
             each_us * (double)c->calls, each_us, (ull)c->rejected, (ull)c->failed);
@@ -268,7 +267,7 @@ static void latencystats_section(struct text *x, const struct sums *s) {
         const struct histogram *h = s->commands[i].histogram;
         char name[COMMAND_FULL_NAME];
         if (!h || !h->n) continue;
-        introspect_full_name(command_by_number((uint16_t)i), name);
+        command_full_name(command_by_number((uint16_t)i), name);
         text_add(x, "latency_percentiles_usec_%s:", name);
         percentiles(x, h, us);
         text_add(x, "\r\n");

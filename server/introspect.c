@@ -60,10 +60,6 @@ static uint32_t categories(const struct command *row) {
 
 void introspect_key_flags(struct reply *r, uint16_t flags) { REPLY_NAMES(r, flags, key_flag_names, ""); }
 
-void introspect_full_name(const struct command *row, char out[COMMAND_FULL_NAME]) {
-    snprintf(out, COMMAND_FULL_NAME, "%s%s%s", row->parent ? row->parent->name : "", row->parent ? "|" : "", row->name);
-}
-
 static void reply_key_spec(struct reply *r, const struct key_spec *k) {
     reply_map(r, k->notes ? 4 : 3);
     if (k->notes) {
@@ -123,7 +119,7 @@ size_t introspect_subcommand_count(const struct command *row) {
 static void reply_row(struct reply *r, const struct command *row) {
     char name[COMMAND_FULL_NAME];
     reply_array(r, 10);
-    introspect_full_name(row, name);
+    command_full_name(row, name);
     reply_bulk_text(r, name);
     reply_int(r, row->arity);
     REPLY_NAMES(r, row->flags, flag_names, "");
@@ -182,7 +178,7 @@ enum list_filter { LIST_ALL, LIST_MODULE, LIST_ACLCAT, LIST_PATTERN };
 
 static bool listed(const struct command *row, enum list_filter filter, const struct arg *by) {
     char name[COMMAND_FULL_NAME];
-    introspect_full_name(row, name);
+    command_full_name(row, name);
     switch (filter) {
     case LIST_ALL: return true;
     case LIST_MODULE: return false;
@@ -221,7 +217,7 @@ static void list(struct conn *c, struct arg *argv, uint32_t argc, struct reply *
                 char name[COMMAND_FULL_NAME];
                 if (!listed(sub, filter, &argv[4])) continue;
                 n++;
-                introspect_full_name(sub, name);
+                command_full_name(sub, name);
                 if (round) reply_bulk_text(r, name);
             }
         }

@@ -8,9 +8,6 @@ extern const struct command introspect_subcommands[];
 extern const char *const introspect_help[];
 connection_fn introspect_all;
 
-#define COMMAND_FULL_NAME 64u
-/* The command's name, of a subcommand with its container's: "config|get". */
-void introspect_full_name(const struct command *row, char out[COMMAND_FULL_NAME]);
 /* The row that clients are told of instead of this one: of DEBUG's subcommands they know nothing. */
 const struct command *introspect_shown(const struct command *row);
 /* The row of such a name, or NULL. */

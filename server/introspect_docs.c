@@ -162,7 +162,7 @@ static void reply_text(struct reply *r, const char *name, const char *text) {
 static void reply_docs(struct reply *r, const struct command *row) {
     static const struct command_facts none;
     char name[COMMAND_FULL_NAME];
-    introspect_full_name(row, name);
+    command_full_name(row, name);
     const struct command_facts *facts = command_facts_find(name);
     if (!facts) facts = &none;
     size_t subs = introspect_subcommand_count(row);

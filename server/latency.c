@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "server/introspect.h"
 #include "server/measure.h"
 #include "server/thread.h"
 
@@ -276,7 +275,7 @@ struct times {
 /* Asked for: by its own name or its container's, or all are. */
 static bool asked_for(const struct hop *h, const struct command *row) {
     char name[COMMAND_FULL_NAME];
-    introspect_full_name(row, name);
+    command_full_name(row, name);
     for (uint32_t i = 2; i < h->argc; i++)
         if (arg_is(&h->argv[i], name) || (row->parent && arg_is(&h->argv[i], row->parent->name))) return true;
     return h->argc == 2;
