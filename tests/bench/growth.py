@@ -35,6 +35,19 @@ class Counted:
         self.prefix = os.path.join(tempfile.gettempdir(), 'growth-%d-callgrind' % os.getpid())
         command = ['valgrind', '--tool=callgrind', '--instr-atstart=no', '--callgrind-out-file=' + self.prefix]
         self.server = Server(kind=kind, threads=1, io='epoll', options=DEBUG, prefix=command, tolerate_faults=True, wait=False)
+        try:
+            self.fill(keys)
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def fill(self, keys):
         self.server.wait_ready(120)
         self.client, self.other = self.server.client(timeout=3600), self.server.client(timeout=3600)
         self.ask('DEBUG', 'POPULATE', keys)
@@ -117,13 +130,16 @@ def growth_of_darter(keys, requests):
     keys = int(words * SEGMENT_SLOTS * DUE_AT)
     new = old = None
     for test, bytes_max in (('off', 0), ('large', 1 << 40)):
-        c = Counted('darter', keys)
-        c.limit(bytes_max)
-        each = say('new keys, maxmemory ' + test, 'Darter', c.counted(lambda: c.sets(requests, RANDOM)), requests, new, '%d keys before, %s splits' % (keys, c.statistics()['splits']))
-        over = say('overwrites, maxmemory ' + test, 'Darter', c.counted(lambda: c.sets(requests, FEW)), requests, old)
-        new, old = new or each, old or over
-        c.end()
-    c = Counted('darter', keys)
+        with Counted('darter', keys) as c:
+            c.limit(bytes_max)
+            each = say('new keys, maxmemory ' + test, 'Darter', c.counted(lambda: c.sets(requests, RANDOM)), requests, new, '%d keys before, %s splits' % (keys, c.statistics()['splits']))
+            over = say('overwrites, maxmemory ' + test, 'Darter', c.counted(lambda: c.sets(requests, FEW)), requests, old)
+            new, old = new or each, old or over
+    with Counted('darter', keys) as c:
+        growth_withheld(c, requests, new, old)
+
+
+def growth_withheld(c, requests, new, old):
     directory_withheld(c, requests, new)
     say('overwrites, directory withheld', 'Darter', c.counted(lambda: c.sets(requests, FEW)), requests, old)
     c.limit(c.data_bytes() + 3000)  # less than a segment
@@ -137,7 +153,6 @@ def growth_of_darter(keys, requests):
     t = c.statistics()
     print('| the limit is raised | Darter | | | directory %s, then %s; keys in chains %s, then %s |' % (
         before['directory'], t['directory'], before['chain'].split()[0], t['chain'].split()[0]), flush=True)
-    c.end()
 
 
 def growth_of_redis(keys, requests):
@@ -146,13 +161,12 @@ def growth_of_redis(keys, requests):
     keys = power - requests // 4
     base = None
     for test in ('off', 'large', 'between'):
-        c = Counted('redis', keys - FEW)
-        c.limit({'off': 0, 'large': 1 << 40, 'between': c.data_bytes() + power * 16 - 1}[test])
-        refused = []
-        total = c.counted(lambda: refused.append(c.sets(requests, RANDOM)))
-        each = say('new keys, maxmemory ' + test, 'redis-server', total, requests, base, '%d keys before, %d of %d refused' % (keys, refused[0], requests))
-        base = base or each
-        c.end()
+        with Counted('redis', keys - FEW) as c:
+            c.limit({'off': 0, 'large': 1 << 40, 'between': c.data_bytes() + power * 16 - 1}[test])
+            refused = []
+            total = c.counted(lambda: refused.append(c.sets(requests, RANDOM)))
+            each = say('new keys, maxmemory ' + test, 'redis-server', total, requests, base, '%d keys before, %d of %d refused' % (keys, refused[0], requests))
+            base = base or each
 
 
 def growth():

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import growth  # noqa: E402
 from measure import Spread, in_turn, ratio  # noqa: E402
 from record import bars, replaced  # noqa: E402
 from server import darter_binary  # noqa: E402
@@ -94,6 +95,38 @@ def table_of(name, darter, **settings):
 def test_growth(darter):
     rows = [row for row in table_of('growth', darter, KEYS=180000, REQUESTS=2000) if row[2].isdigit()]
     assert len([row for row in rows if row[1] == 'Darter']) == 8 and len([row for row in rows if row[1] == 'redis-server']) == 3 and positive([row[2] for row in rows])
+
+
+class Unwilling:
+    """In a Server's place: its clients fail, and it knows whether somebody ended it."""
+    all = []
+
+    def __init__(self, **_):
+        self.killed = False
+        self.all.append(self)
+
+    def wait_ready(self, _):
+        pass
+
+    def client(self, **_):
+        return self
+
+    def command(self, *_):
+        raise ConnectionError
+
+    def kill(self):
+        self.killed = True
+
+
+def test_an_experiment_that_fails_leaves_no_server(monkeypatch):
+    monkeypatch.setattr(growth, 'Server', Unwilling)
+    for fill in (growth.Counted.fill, lambda *_: None):  # while it is filled, and later
+        monkeypatch.setattr(growth.Counted, 'fill', fill)
+        monkeypatch.setattr(growth.Counted, 'other', Unwilling(), raising=False)
+        Unwilling.all.clear()
+        with pytest.raises(ConnectionError):
+            growth.growth_of_darter(1000, 10)
+        assert [server.killed for server in Unwilling.all] == [True] * len(Unwilling.all) and Unwilling.all
 
 
 def test_steps(darter):
