@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -96,6 +97,13 @@ static void add_command(struct text *x, const struct thread *t) {
     add(x, command ? command->name : "none");
 }
 
+/* As the kernel knows it; the main thread has the program's name. */
+static void add_thread_name(struct text *x) {
+    char name[16] = "";
+    if (gettid() == getpid()) add(x, "main");
+    else if (!prctl(PR_GET_NAME, name)) add(x, name);
+}
+
 static void add_whereabouts(struct text *x) {
     add(x, "thread: ");
     if (self) {
@@ -104,7 +112,7 @@ static void add_whereabouts(struct text *x) {
         add_number(x, self->n_threads, 10);
         add(x, "\ncommand: ");
         add_command(x, self);
-    } else add(x, "main");
+    } else add_thread_name(x);
     add(x, "\n");
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "server/crash.h"
 #include "server/thread.h"
 
 static struct mailbox jobs;
@@ -25,6 +26,7 @@ static void give_back(struct disk_job *job) {
 static void *run(void *unused) {
     uint64_t times;
     prctl(PR_SET_NAME, "disk");
+    crash_thread_start(NULL);
     for (;;) {
         if (read(wake, &times, sizeof times) < 0 && errno != EINTR) return unused;
         mailbox_collect(&jobs);

@@ -187,9 +187,11 @@ def kill_thread(pid, tid, number):
     assert libc.syscall(234 if os.uname().machine == 'x86_64' else 131, pid, tid, number) == 0
 
 
-def thread_of_shard_0(pid):
-    [tid] = [t for t in os.listdir('/proc/%d/task' % pid) if read('/proc/%d/task/%s/comm' % (pid, t)) == 'shard-0\n']
-    return int(tid)
+def thread_named(pid, name):
+    """A thread gives itself its name, a moment after it began."""
+    found = []
+    wait_for(lambda: found.extend(t for t in os.listdir('/proc/%d/task' % pid) if read('/proc/%d/task/%s/comm' % (pid, t)) == name + '\n') or found)
+    return int(found[0])
 
 
 @reports
@@ -221,7 +223,7 @@ def test_a_crash_names_the_command_and_no_argument(start):
     assert c.command('SET', 'secret-key', 'secret-value') == b'OK'
     c.send(b'SET other-secret secret-value\r\nDEBUG SLEEP 20.0918273\r\n')
     time.sleep(.3)
-    tid = thread_of_shard_0(server.process.pid)
+    tid = thread_named(server.process.pid, 'shard-0')
     kill_thread(server.process.pid, tid, signal.SIGSEGV)
     assert server.wait_end() == -signal.SIGSEGV
     report = server.log()
@@ -259,7 +261,7 @@ def faulty(tmp_path_factory):
 def test_a_fault_of_its_own(faulty, with_signal, died_by, text):
     server = Server(io='epoll', threads=1, options=[('logfile', 'server.log')], env={'LD_PRELOAD': faulty}, tolerate_faults=True)
     try:
-        tid = thread_of_shard_0(server.process.pid)
+        tid = thread_named(server.process.pid, 'shard-0')
         kill_thread(server.process.pid, tid, with_signal)
         assert server.wait_end() == -died_by
         report = read(os.path.join(server.directory, 'server.log'))
@@ -267,6 +269,16 @@ def test_a_fault_of_its_own(faulty, with_signal, died_by, text):
         assert text in server.log()
     finally:
         server.kill()
+
+
+@reports
+@pytest.mark.parametrize('with_signal, died_by', [(signal.SIGUSR1, signal.SIGSEGV), (signal.SIGWINCH, signal.SIGSEGV)])  # the second fills its stack
+def test_a_fault_of_the_disk_thread_names_it(faulty, with_signal, died_by):
+    with Server(io='epoll', threads=1, env={'LD_PRELOAD': faulty}, tolerate_faults=True) as server:
+        kill_thread(server.process.pid, thread_named(server.process.pid, 'disk'), with_signal)
+        assert server.wait_end() == -died_by
+        report = server.log()
+        assert 'thread: disk\n' in report and 'END OF CRASH REPORT' in report and 'other threads: 0=none' in report, report
 
 
 @reports
