@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "server/client_memory.h"
 #include "server/conn.h"
 #include "server/introspect.h"
 
@@ -221,8 +222,7 @@ enum hop_result client_pause_piece(struct shard *s, struct hop *h, struct reply 
     if (h->argc > 4) reply_subcommand_error(r, &h->argv[1], "CLIENT");
     else if (h->argc == 4 && !arg_is(&h->argv[3], "write") && !arg_is(&h->argv[3], "all"))
         reply_error(r, "ERR CLIENT PAUSE mode must be WRITE or ALL");
-    else if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms) || ms > INT64_MAX / 2)
-        reply_error(r, "ERR timeout is not an integer or out of range");
+    else if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms)) reply_error(r, "ERR timeout is not an integer or out of range");
     else if (ms < 0) reply_error(r, "ERR timeout is negative");
     else {
         /* A pause can be made longer and stricter, not shorter or weaker. */
@@ -261,6 +261,7 @@ void client_no_evict(struct conn *c, struct arg *argv, uint32_t argc, struct rep
         return;
     }
     c->no_evict = arg_is(&argv[2], "on");
+    client_memory_count(c->thread, c);
     reply_ok(r);
 }
 

@@ -1,5 +1,6 @@
 /* Connections: input and its carrying over, output and its limits, closing. */
 #include "server/conn.h"
+#include "server/client_memory.h"
 
 #include <mimalloc.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ void conn_close(struct conn *c, bool after_reply) {
 }
 
 void conn_removed(struct thread *t, struct conn *c) {
-    atomic_fetch_sub_explicit(&server.clients_memory, c->counted, memory_order_relaxed);
+    client_memory_forget(t, c);
     thread_remove_conn(t, c);
     if (c->on_resume)
         for (uint32_t i = 0; i < t->n_resume; i++)
@@ -279,7 +280,7 @@ static void pause_if_full(struct thread *t, struct conn *c) {
         conn_close(c, false);
         return;
     }
-    if (t->clients_memory_max) conn_count_memory(t, c);
+    if (t->client_memory.max) client_memory_count(t, c);
     bool stuck = c->state == CONN_WAITING || c->state == CONN_BUSY || c->on_resume;
     if (stuck && waits > CONN_INPUT_PAUSE && !c->paused) {
         c->paused = true;
@@ -458,41 +459,11 @@ uint64_t conn_memory(const struct conn *c) {
     return bytes;
 }
 
-/* The largest connection of the thread that may be evicted, or NULL. */
-static struct conn *largest(const struct thread *t) {
-    struct conn *most = NULL;
-    for (struct conn *c = t->conns; c; c = c->next)
-        if (!conn_is_going(c) && !c->no_evict && (!most || c->counted > most->counted)) most = c;
-    return most;
-}
-
-static void count(struct conn *c, uint64_t bytes) {
-    atomic_fetch_add_explicit(&server.clients_memory, bytes - c->counted, memory_order_relaxed);
-    c->counted = bytes;
-}
-
-void conn_count_memory(struct thread *t, struct conn *c) {
-    count(c, t->clients_memory_max && !conn_is_going(c) ? conn_memory(c) : 0);
-    while (t->clients_memory_max && atomic_load_explicit(&server.clients_memory, memory_order_relaxed) > t->clients_memory_max) {
-        struct conn *victim = largest(t);
-        if (!victim) return;
-        log_line(LOG_NOTICE_LEVEL, "Evicting client id=%llu of %llu bytes: the clients' memory is above maxmemory-clients",
-            (unsigned long long)victim->id, (unsigned long long)victim->counted);
-        t->stats.evicted_clients++;
-        count(victim, 0);
-        conn_close(victim, false);
-    }
-}
-
-void conn_count_all_memory(struct thread *t) {
-    for (struct conn *c = t->conns; c; c = c->next) conn_count_memory(t, c);
-}
-
 static void send_one(struct thread *t, struct conn *c) {
     if (c->state == CONN_REMOVED) return;
     if (__builtin_expect(c->out.failed, 0)) conn_close(c, false);
     close_over_limit(t, c);
-    if (__builtin_expect(t->clients_memory_max != 0, 0)) conn_count_memory(t, c);
+    if (__builtin_expect(t->client_memory.max != 0, 0)) client_memory_count(t, c);
     if (c->state == CONN_CLOSING && close_if_ready(t, c)) return;
     if (c->state == CONN_CLOSING && !c->close_after_reply) return;
     if (c->stream.sending || !c->out.size) return;

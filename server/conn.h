@@ -65,6 +65,8 @@ struct conn {
     struct monitor *monitor; /* NULL: it does not */
     uint64_t id, created_ns, active_ns, soft_since_ns;
     uint64_t counted;          /* bytes of it in server.clients_memory */
+    struct conn *size_next;    /* client_memory.h: the next of its size class */
+    struct conn **size_link;   /* and what points to it; NULL: in no list */
     uint32_t slot;             /* in the thread's array */
     const struct command *row; /* the command dispatched last */
     char *name, *lib_name, *lib_version;
@@ -106,9 +108,6 @@ void conn_send_all(struct thread *t);
 void conn_check_timeouts(struct thread *t);
 /* Bytes that a connection holds: itself, what waits to be run, what waits to be sent. */
 uint64_t conn_memory(const struct conn *c);
-/* maxmemory-clients: counts the connection anew, or all of the thread; closes the largest while there are too many bytes. */
-void conn_count_memory(struct thread *t, struct conn *c);
-void conn_count_all_memory(struct thread *t);
 
 /* The connection's output, with a buffer and its protocol; aside: the thread's scratch, emptied, instead. */
 struct reply *conn_output(struct thread *t, struct conn *c, bool aside);

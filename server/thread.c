@@ -13,6 +13,7 @@
 #include "io/clock.h"
 #include "io/socket.h"
 #include "server/advice.h"
+#include "server/client_memory.h"
 #include "server/conn.h"
 #include "server/crash.h"
 #include "server/latency.h"
@@ -142,10 +143,7 @@ void thread_take_config(struct thread *t) {
     if (slow_us < 0 || (event_us >= 0 && event_us < slow_us)) slow_us = event_us;
     double cycles = (double)slow_us * 1000 / measure_ns_per_cycle();
     t->measure.slow_cycles = slow_us < 0 || cycles >= (double)INT64_MAX ? UINT64_MAX : (uint64_t)cycles;
-    uint64_t most = c->maxmemory_clients < 0 ? (uint64_t)(c->maxmemory / 100 * -c->maxmemory_clients) : (uint64_t)c->maxmemory_clients;
-    if (most == t->clients_memory_max) return;
-    t->clients_memory_max = most;
-    conn_count_all_memory(t);
+    client_memory_take_limit(t);
 }
 
 /* ---- waking ---- */
@@ -294,7 +292,8 @@ static uint64_t next_deadline(const struct thread *t) {
 }
 
 static bool something_arrived(struct thread *t) {
-    return mailbox_ready(&t->returns) || lend_must_stay(t) || atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
+    return mailbox_ready(&t->returns) || lend_must_stay(t) || client_memory_must_act(t) ||
+        atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
 }
 
 static void wait_for_work(struct thread *t, bool more) {
@@ -352,6 +351,7 @@ static void *thread_run(void *arg) {
         outbox_retire(t);
         trim(t);
         if (__builtin_expect(t->monitored, 0)) monitor_publish(t);
+        if (__builtin_expect(t->client_memory.max != 0, 0)) client_memory_keep_limit(t);
         if (t->n_dirty) conn_send_all(t);
         if (t->n_threads > 1) {
             outbox_publish_releases(t);

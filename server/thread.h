@@ -23,6 +23,7 @@
 #include "io/holder.h"
 #include "io/mailbox.h"
 #include "io/proactor.h"
+#include "server/client_memory.h"
 #include "server/command.h"
 #include "server/config.h"
 #include "server/measure.h"
@@ -184,7 +185,7 @@ struct thread {
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
     struct conn **held; /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
-    uint64_t clients_memory_max;   /* maxmemory-clients in bytes; 0: no limit */
+    struct client_memory client_memory;
     uint64_t pause_until_ns;       /* 0: no pause */
     bool pause_all;                /* else only writes wait */
     struct conn **dirty, **resume; /* replies to send; input to go on with */

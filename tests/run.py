@@ -317,7 +317,7 @@ def fuzz():
         dictionary = os.path.join(ROOT, 'tests', 'fuzz', target[len('fuzz_'):] + '.dict')
         # Leaks are looked for where a server ends in order, below: this one is killed in the middle.
         command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=20', '-detect_leaks=0', '-rss_limit_mb=3000', '-print_final_stats=1',
-                   '-artifact_prefix=' + work + '/', work + '-corpus']
+                   '-artifact_prefix=' + work + '/', *([] if SOAK else ['-seed=1']), work + '-corpus']
         os.makedirs(work + '-corpus', exist_ok=True)
         if os.path.isfile(dictionary):
             command.append('-dict=' + dictionary)

@@ -221,6 +221,14 @@ def test_during_a_pause_an_expired_key_is_hidden_and_not_deleted(server):
     wait_until(lambda: server.info('stats')['expired_keys'] == '1')
 
 
+def test_the_longest_pause_is_taken(server):
+    a, b = server.client(), server.client()
+    assert a.command('CLIENT', 'PAUSE', str(2 ** 63 - 1), 'WRITE') == b'OK'
+    b.send(encode('SET', 'k', 'v'))
+    assert a.command('CLIENT', 'UNPAUSE') == b'OK'
+    assert b.read() == b'OK'
+
+
 def test_pause_refuses_bad_arguments(server):
     c = server.client()
     for args, says in ((('x',), b'ERR timeout is not an integer or out of range'), (('-1',), b'ERR timeout is negative'),
@@ -244,6 +252,34 @@ def test_clients_above_their_memory_limit_go_the_largest_first(start):
             greedy.read()
     assert small.command('PING') == b'PONG'
     assert int(server.info('stats')['evicted_clients']) >= 1
+
+
+def test_small_clients_of_any_thread_stay_while_large_ones_go(server):
+    small = [server.client() for _ in range(8)]
+    assert small[0].command('CONFIG', 'SET', 'maxmemory-clients', '2mb') == b'OK'
+    small[0].command('SET', 'big', b'x' * 1000000)
+    for count in range(1, 1 + int(40 / SLOW)):
+        greedy = server.client(receive_buffer=4096)
+        greedy.send(encode('GET', 'big') * 20)
+        while int(re.search(rb'evicted_clients:(\d+)', bytes(small[0].command('INFO', 'stats'))).group(1)) < count:
+            assert all(c.command('PING') == b'PONG' for c in small)
+        greedy.close()
+
+
+def test_a_large_idle_client_goes_for_what_small_ones_on_other_threads_take(server):
+    """Half an argument is held for each: the thread of the large one sleeps while the small ones make it too much."""
+    admin = server.client()
+    assert admin.command('CONFIG', 'SET', 'maxmemory-clients', '4mb') == b'OK'
+    large = server.client()
+    large.send(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n' + b'x' * 2900000)
+    wait_until(lambda: any(int(line['tot-mem']) > 2900000 for line in lines_of(admin)))
+    small = [server.client() for _ in range(24)]
+    for c in small:
+        c.send(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n' + b'x' * 90000)
+    assert closed(large)
+    for c in small:
+        c.send(b'x' * 10000 + b'\r\n')
+        assert c.read() == b'OK'
 
 
 def longest_slices_us(server):

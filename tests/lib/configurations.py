@@ -1,6 +1,7 @@
 """Which kinds of server the suites run against, narrowed by DARTER_TEST_IO=uring,epoll and DARTER_TEST_THREADS=1,2,4."""
 
 import os
+import random
 
 
 def back_ends():
@@ -22,5 +23,12 @@ def one_of_each():
 
 
 SOAK = os.environ.get('DARTER_SOAK') == '1'
+
+
+def seed(variable, usual):
+    """The seed of what is drawn at random: the variable's value, or the usual one, so that a run can be repeated; a soak draws a new one each time."""
+    return os.environ.get(variable) or ('%08x' % random.SystemRandom().randrange(1 << 32) if SOAK else usual)
+
+
 # Sanitizers: the sizes of heavy tests are divided by this.
 LIGHT = os.environ.get('DARTER_TEST_LIGHT') == '1'

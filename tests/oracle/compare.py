@@ -258,17 +258,23 @@ class Pair:
 
     def fresh(self):
         """Empty databases and new connections; a server that died or hangs is started anew."""
-        for a, b in self.connections:
+        for a, b in filter(None, self.connections):
             a.close()
             b.close()
         self.connections, self.called = [None] * self.count, [None] * self.count
-        if not (self.subject.alive() and self.flush(self.subject)):
-            self.subject.kill()
-            self.subject = self.start_subject()
-            assert self.flush(self.subject), 'a fresh server does not answer FLUSHALL'
-        assert self.flush(self.reference)
+        # The reference may hang as well: shrinking can make a pause of a thousand years.
+        self.reference = self.answering(self.reference, self.start_reference)
+        self.subject = self.answering(self.subject, self.start_subject)
         for number in range(self.count):
             self.connect(number)
+
+    def answering(self, server, start):
+        if server.alive() and self.flush(server):
+            return server
+        server.kill()
+        server = start()
+        assert self.flush(server), 'a fresh server does not answer FLUSHALL'
+        return server
 
     def flush(self, server):
         try:
@@ -309,7 +315,10 @@ class Pair:
                 raise Difference(index, None, 'replies', '%s: %s%s' % (type(fault).__name__, fault, state)) from fault
             self.commands += len(commands)
         if whole_state:
-            self.compare_state(len(script))
+            try:
+                self.compare_state(len(script))
+            except (Closed, ConnectionError, ProtocolFault, TimeoutError) as fault:
+                raise Difference(len(script), None, 'replies', '%s: %s' % (type(fault).__name__, fault)) from fault
 
     def _run(self, index, connection, a, b, commands):
         a.send(self.filled(commands, connection, 0))
@@ -456,6 +465,8 @@ def _shrink(pair, script, first, deadline):
             pair.fresh()
             pair.run(candidate)
         except Difference as d:
+            if d.expected == 'replies' != first.expected:
+                return False        # one of the servers hangs, which is another fault (or a pause that became longer)
             best, fault = candidate, d
             return True
         return False

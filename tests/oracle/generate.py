@@ -489,6 +489,8 @@ class Generator:
         if n == 0 and len(command) > 1:
             del command[1 + self.rng.randrange(len(command) - 1)]
         elif n == 1:
+            if [a.upper() for a in command] == [b'CLIENT', b'PAUSE']:
+                return command
             junk = self.pick(JUNK)
             command.append(b'x' if junk == b'\x00' and command[0].upper() == b'CONFIG' else junk)
         elif n == 2 and len(command) > 1:

@@ -1,7 +1,7 @@
 """The oracle: the same commands to redis-server 7 and to Darter; every reply must be the same.
 
     DARTER_ORACLE_COMMANDS=1000000   commands for each configuration (20000)
-    DARTER_ORACLE_SEED=...           repeats a run (the seed of a failing one is printed)
+    DARTER_ORACLE_SEED=...           another run (each configuration has its own seed; DARTER_SOAK=1 draws new ones; that of a failing run is printed)
     DARTER_TEST_THREADS=1,2,4  DARTER_TEST_IO=uring,epoll   narrow the configurations
 """
 
@@ -12,14 +12,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from compare import Difference, Pair, describe, shrink
-from configurations import configurations
+from configurations import SOAK, configurations, seed
 from generate import Generator
 from resp import Client
 from server import Server
 
 COMMANDS = int(os.environ.get('DARTER_ORACLE_COMMANDS', '20000'))
 SCRIPT = 2000       # commands between two clean starts
-SEED = os.environ.get('DARTER_ORACLE_SEED')
 
 
 OPTIONS = [('enable-debug-command', 'yes'), ('save', ''), ('loglevel', 'warning')]
@@ -33,11 +32,11 @@ def start_darter(threads, io):
     return Server(threads=threads, io=io, options=OPTIONS)
 
 
-def random_run(pair, commands, seed, longest_pipeline=40, most=4):
+def random_run(pair, commands, start, longest_pipeline=40, most=4):
     """commands random commands in scripts of SCRIPT. Differences are shrunk and told, up to so many, each command's once."""
     done, number, faults, seen = 0, 0, [], set()
     while done < commands and len(faults) < most:
-        rng = random.Random('%s/%d' % (seed, number))
+        rng = random.Random('%s/%d' % (start, number))
         script = Generator(rng, pair.protocol, longest_pipeline=longest_pipeline).script(min(SCRIPT, commands - done))
         pair.fresh()
         before = pair.commands
@@ -48,7 +47,7 @@ def random_run(pair, commands, seed, longest_pipeline=40, most=4):
             kind = tuple(a.upper() for a in difference.command[:words]) if difference.command else 'no reply'
             if kind not in seen:
                 seen.add(kind)
-                faults.append('%s\n\n(seed: DARTER_ORACLE_SEED=%s, script %d)' % (tell(pair, script, difference), seed, number))
+                faults.append('%s\n\n(seed: DARTER_ORACLE_SEED=%s, script %d)' % (tell(pair, script, difference), start, number))
         done += max(pair.commands - before, 1)
         number += 1
     if faults:
@@ -80,12 +79,11 @@ def pair(request, configuration):
 
 
 @pytest.mark.limit(max(300, COMMANDS / 1000))
-def test_random_commands_get_the_same_replies(pair):
-    seed = SEED or '%08x' % random.SystemRandom().randrange(1 << 32)
-    random_run(pair, COMMANDS, seed)
+def test_random_commands_get_the_same_replies(pair, request):
+    random_run(pair, COMMANDS, seed('DARTER_ORACLE_SEED', request.node.callspec.id))
 
 
-@settings(max_examples=int(os.environ.get('DARTER_ORACLE_EXAMPLES', '60')), deadline=None, print_blob=True, suppress_health_check=list(HealthCheck),
+@settings(max_examples=int(os.environ.get('DARTER_ORACLE_EXAMPLES', '60')), deadline=None, print_blob=True, derandomize=not SOAK, suppress_health_check=list(HealthCheck),
           phases=[Phase.explicit, Phase.generate], database=None)
 @given(rng=st.randoms(use_true_random=False), size=st.integers(1, 25), longest=st.sampled_from([1, 8]))
 def test_short_sequences_get_the_same_replies(pair, rng, size, longest):
@@ -104,7 +102,7 @@ def test_two_reference_servers_never_differ():
     for protocol in (2, 3):
         pair = Pair(start_redis, start_redis, protocol=protocol)
         try:
-            random_run(pair, 10000, SEED or 'reference')
+            random_run(pair, 10000, seed('DARTER_ORACLE_SEED', 'reference'))
         finally:
             pair.stop()
 
