@@ -15,6 +15,7 @@ import pytest
 
 from resp import Client
 from server import ROOT, free_port
+from test_service import dead_links, documents
 
 pytestmark = [pytest.mark.skipif(os.environ.get('DARTER_TEST_PACKAGE') != '1', reason='only by tools/test package'), pytest.mark.alone]
 
@@ -59,9 +60,15 @@ def test_files_are_where_debian_expects_them(package):
     assert EXPECTED <= files, EXPECTED - files
     for unit in ('darter.service', 'darter.socket'):
         assert {'/lib/systemd/system/' + unit, '/usr/lib/systemd/system/' + unit} & files
-    assert any(f.startswith('/usr/share/doc/darter/operations.md') for f in files)
     assert not [f for f in files if f.startswith('/usr/local')]
     assert '/etc/darter/darter.conf' in run('dpkg-deb', '--info', package, 'conffiles')
+
+
+def test_documents_lead_to_one_another(package, tmp_path):
+    run('dpkg-deb', '-x', package, str(tmp_path))
+    docs = tmp_path / 'usr/share/doc/darter'
+    assert {'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'copyright', 'docs/operations.md', 'docs/commands.md'} <= documents(docs)
+    assert dead_links(docs) == []
 
 
 def ping(port, seconds=10):

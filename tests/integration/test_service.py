@@ -359,6 +359,37 @@ def test_an_installation_keeps_the_configuration_that_is_there(tmp_path):
     assert install() == (ours, example) and read(ours) == 'port 7\n' and read(example) == shipped
 
 
+LINK = re.compile(r'\]\(([^)\s#]+)')
+
+
+def dead_links(directory):
+    """(document, link) of each relative link below a directory that leads nowhere."""
+    dead = []
+    for at, _, files in os.walk(directory):
+        for name in files:
+            if name.endswith('.md'):
+                links = LINK.findall(read(os.path.join(at, name)))
+                dead += [(name, link) for link in links if '://' not in link and not os.path.exists(os.path.join(at, link))]
+    return dead
+
+
+def documents(directory):
+    return {os.path.relpath(os.path.join(at, name), directory) for at, _, files in os.walk(directory) for name in files}
+
+
+@pytest.mark.skipif(not shutil.which('meson'), reason='meson is not installed')
+def test_documents_are_installed_and_lead_to_one_another(tmp_path):
+    build = os.path.dirname(darter_binary())
+    if not os.path.exists(os.path.join(build, 'meson-info')):
+        pytest.skip('the binary stands in no build folder')
+    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+    [docs] = [os.path.join(at, 'darter') for at, names, _ in os.walk(tmp_path) if at.endswith('/share/doc') and 'darter' in names]
+    written = {'docs/' + name for name in os.listdir(os.path.join(ROOT, 'docs')) if name.endswith('.md')}
+    assert {'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', *written} <= documents(docs)
+    assert dead_links(docs) == []
+    assert read(UNIT).count('file:/usr/share/doc/darter/docs/operations.md') == 1 and os.path.exists(os.path.join(docs, 'docs', 'operations.md'))
+
+
 def test_the_manual_tells_every_directive():
     page = os.path.join(os.path.dirname(darter_binary()), 'man', 'darter.1')
     if not os.path.exists(page):
