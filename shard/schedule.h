@@ -1,0 +1,111 @@
+/* The shard's half of the scheduler: which transactions are under way here, on what keys, and who may run. Pure data: no clock, no memory of its
+ * but an array of buckets, no message. The coordinator's half is server/txn.h.
+ *
+ * In the family of VLL (Ren, Thomson, Abadi: "Lightweight Locking for Main Memory Database Systems", VLDB 2012). A transaction over several
+ * shards has a number, of one counter for all. On each of its shards it has a member, with an intent on each of its keys. Of two members with
+ * intents that conflict on a place the one with the lower number goes first, on every shard. So:
+ *
+ *   - A member may run once it was told to (which happens when its intents stand on all shards) and none of its intents waits. An intent waits
+ *     while one before it in the order of its place conflicts. Members without a conflict run in any order.
+ *   - The floor is the highest number that has begun to run here. A transaction's member that arrives with a lower number is late: it may have to go before
+ *     something that has run. It is not taken in; the coordinator withdraws the transaction everywhere and tries again with a new number.
+ *   - A command of one shard (a local member) has no number and is taken in only if it meets an intent that conflicts. It goes right behind
+ *     the last that it conflicts with, and takes that one's number: it waits for what came before it, and only for that.
+ *
+ * Why a floor, and not what the member itself conflicts with: commands of one shard may carry what they saw from one transaction's keys to another's, so
+ * that two transactions without a common key here have an order all the same.
+ *
+ * Places are keys (by their 64-bit hash: keys with the same hash wait for each other without need) and whole databases. Each member has on each
+ * database of its keys an intent that says that there are some (WITHIN); a member with very many keys has one on the whole database instead
+ * (cf. granular locks: Gray, Lorie, Putzolu, Traiger 1976).
+ *
+ * The memory of members and intents is the sender's; it must stay where it is until schedule_remove() or until schedule_add() said that it is late.
+ */
+#ifndef SHARD_SCHEDULE_H
+#define SHARD_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum intent_mode {
+    INTENT_READ_WITHIN,  /* on a database: the member reads keys of it */
+    INTENT_WRITE_WITHIN, /* and writes some */
+    INTENT_READ,         /* on a key or a database */
+    INTENT_WRITE,
+    INTENT_MODES
+};
+
+struct member;
+
+/* An intent. The first of a place stands for it: `place` means something in that one only. */
+struct intent {
+    uint64_t hash; /* of the key; 0 for a database */
+    uint32_t db;   /* number */
+    uint8_t mode;  /* enum intent_mode */
+    bool whole;    /* on the database */
+    bool waits;
+    bool linked; /* false: another of the same member on the same place does for both */
+    struct member *member;
+    struct intent *next, *previous; /* of the same place, in order */
+    struct {
+        struct intent *chain; /* the next place of the bucket */
+        struct intent *last;
+        struct intent *first_waiting; /* keys only: all from it on wait, and none before it */
+        uint32_t standing[INTENT_MODES], waiting[INTENT_MODES];
+    } place;
+};
+
+struct member {
+    uint64_t number; /* the transaction's; 0: local, which schedule_add() replaces by its place in the order */
+    struct intent *intents;
+    uint32_t n_intents;
+    uint32_t n_waits; /* of its intents */
+    bool local, told, begun, in;
+    struct member *next, *previous; /* of the shard, in order */
+    struct member *next_ready;
+};
+
+struct schedule_stats {
+    uint64_t scheduled;    /* members taken in, of transactions */
+    uint64_t immediate;    /* of these: nothing was before them */
+    uint64_t late;         /* not taken in */
+    uint64_t deferred;     /* local members */
+    uint64_t out_of_order; /* began while one with a lower number was still here */
+};
+
+struct schedule {
+    struct intent **buckets;
+    uint32_t n_buckets; /* power of two, or 0 */
+    uint32_t n_places, n_members;
+    uint32_t n_whole; /* intents that read or write a whole database */
+    uint64_t floor;   /* no number below it is taken in */
+    struct member *first, *last;
+    struct member *ready, *last_ready;
+    struct schedule_stats stats;
+};
+
+/* An empty one is all zero. Frees the buckets; members are their owners'. */
+void schedule_drop(struct schedule *s);
+
+static inline bool schedule_is_empty(const struct schedule *s) { return !s->n_members; }
+
+/* An intent on a key, or on a database. */
+void intent_on_key(struct intent *i, uint32_t db, uint64_t hash, bool write);
+void intent_on_database(struct intent *i, uint32_t db, enum intent_mode mode);
+
+/* Takes a member in, with its intents (set up by the two above; those on keys behind one on their database). number, local and intents are set, all else
+ * is 0. False: it is late, nothing was done. Places may be named twice. O(intents), unless numbers arrive out of order. */
+bool schedule_add(struct schedule *s, struct member *m);
+/* It may run as soon as nothing before it conflicts. True: that is now, and it has begun. False: schedule_next() will give it. */
+bool schedule_tell(struct schedule *s, struct member *m);
+/* A member that was told, waited, and need not wait any more: it has begun. NULL: there is none. To be asked until then after each schedule_remove(),
+ * before anything else is added. */
+struct member *schedule_next(struct schedule *s);
+/* It has run, or is withdrawn. Those that waited for it may be ready now. */
+void schedule_remove(struct schedule *s, struct member *m);
+
+/* Whether a command on this key would have to wait. Cheap if the schedule is empty. */
+bool schedule_conflicts(const struct schedule *s, uint32_t db, uint64_t hash, bool write);
+
+#endif

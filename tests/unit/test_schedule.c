@@ -1,0 +1,225 @@
+/* The schedule against a naive model that asks of every pair of members who goes first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shard/schedule.h"
+
+#define MEMBERS 40u
+#define INTENTS 6u
+
+static uint64_t random_state;
+static uint32_t below(uint32_t n) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state % n);
+}
+
+struct actor {
+    struct member member;
+    struct intent intents[INTENTS], asked[INTENTS]; /* asked: as they were when it came */
+    uint64_t arrival;
+};
+
+struct world {
+    struct schedule schedule;
+    struct actor actors[MEMBERS];
+    uint64_t next_number, arrivals, floor;
+    uint32_t late, begun;
+    bool used[2000]; /* each number once */
+};
+
+static bool same_place(const struct intent *a, const struct intent *b) {
+    return a->db == b->db && a->whole == b->whole && a->hash == b->hash;
+}
+
+static bool modes_conflict(uint8_t a, uint8_t b) {
+    static const bool table[INTENT_MODES][INTENT_MODES] = {{0, 0, 0, 1}, {0, 0, 1, 1}, {0, 1, 0, 1}, {1, 1, 1, 1}};
+    return table[a][b];
+}
+
+static bool conflict(const struct actor *a, const struct actor *b) {
+    for (uint32_t i = 0; i < a->member.n_intents; i++)
+        for (uint32_t j = 0; j < b->member.n_intents; j++)
+            if (same_place(&a->asked[i], &b->asked[j]) && modes_conflict(a->asked[i].mode, b->asked[j].mode)) return true;
+    return false;
+}
+
+static bool before(const struct actor *a, const struct actor *b) {
+    return a->member.number != b->member.number ? a->member.number < b->member.number : a->arrival < b->arrival;
+}
+
+static bool must_wait(struct world *w, const struct actor *a) {
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        if (w->actors[i].member.in && &w->actors[i] != a && before(&w->actors[i], a) && conflict(&w->actors[i], a)) return true;
+    return false;
+}
+
+static void check(struct world *w) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        const struct actor *a = &w->actors[i];
+        if (!a->member.in) continue;
+        n++;
+        assert_int_equal(a->member.n_waits != 0, must_wait(w, a));
+        assert_false(a->member.begun && a->member.n_waits);
+        assert_false(a->member.told && !a->member.begun && !a->member.n_waits);
+    }
+    assert_int_equal(n, w->schedule.n_members);
+    if (!n) assert_int_equal(w->schedule.n_places, 0);
+}
+
+static void has_begun(struct world *w, const struct actor *a) {
+    w->begun++;
+    assert_true(a->member.begun);
+    if (a->member.number > w->floor) w->floor = a->member.number;
+}
+
+static void come(struct world *w, struct actor *a, bool local) {
+    *a = (struct actor){.member = {.local = local, .intents = a->intents}, .arrival = ++w->arrivals};
+    bool whole = !below(8);
+    uint32_t n = 1 + below(INTENTS - 1), db = below(2);
+    if (whole) intent_on_database(&a->intents[0], db, below(2) ? INTENT_READ : INTENT_WRITE);
+    else {
+        bool writes = false;
+        for (uint32_t i = 1; i < n; i++) {
+            bool write = below(2);
+            intent_on_key(&a->intents[i], db, below(6), write);
+            writes |= write;
+        }
+        intent_on_database(&a->intents[0], db, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+    }
+    a->member.n_intents = whole ? 1 : n;
+    memcpy(a->asked, a->intents, sizeof a->asked);
+    /* Numbers come in a slightly different order than they were drawn. */
+    w->next_number += 2;
+    a->member.number = local ? 0 : w->next_number - (below(3) ? 0 : 1 + 2 * below(4));
+    if (!local && w->used[a->member.number]) a->member.number = w->next_number;
+    if (!local) w->used[a->member.number] = true;
+    bool late = !local && a->member.number < w->floor;
+    assert_int_equal(schedule_add(&w->schedule, &a->member), !late);
+    w->late += late;
+    if (local && schedule_tell(&w->schedule, &a->member)) has_begun(w, a);
+}
+
+static void leave(struct world *w, struct actor *a) {
+    schedule_remove(&w->schedule, &a->member);
+    struct member *m;
+    while ((m = schedule_next(&w->schedule))) has_begun(w, (struct actor *)m);
+}
+
+static void who_waits_is_as_in_the_model(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 300; seed++) {
+        random_state = seed * 0x9e3779b97f4a7c15ull;
+        struct world w = {.next_number = 100};
+        for (uint32_t step = 0; step < 400; step++) {
+            struct actor *a = &w.actors[below(MEMBERS)];
+            if (!a->member.in) come(&w, a, !below(3));
+            else if (!a->member.told && below(4)) {
+                if (schedule_tell(&w.schedule, &a->member)) has_begun(&w, a);
+            } else if (a->member.begun || (!a->member.told && !a->member.local)) leave(&w, a); /* done, or withdrawn */
+            check(&w);
+        }
+        /* Everything ends: the told ones run, the others are withdrawn. */
+        for (uint32_t left = MEMBERS; left && w.schedule.n_members; left--)
+            for (uint32_t i = 0; i < MEMBERS; i++)
+                if (w.actors[i].member.in && (w.actors[i].member.begun || !w.actors[i].member.told)) leave(&w, &w.actors[i]);
+        assert_int_equal(w.schedule.n_members, 0);
+        assert_int_equal(w.schedule.n_places, 0);
+        assert_int_equal(w.schedule.n_whole, 0);
+        assert_true(w.begun);
+        assert_true(w.late || w.schedule.stats.late == 0);
+        schedule_drop(&w.schedule);
+    }
+}
+
+static struct intent key_intent(uint64_t hash, bool write) {
+    struct intent i;
+    intent_on_key(&i, 0, hash, write);
+    return i;
+}
+
+static void an_empty_schedule_lets_everything_pass(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    assert_true(schedule_is_empty(&s));
+    assert_false(schedule_conflicts(&s, 0, 1, true));
+}
+
+static void a_plain_write_meets_intents_to_read_and_a_plain_read_those_to_write(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    struct intent intents[3] = {key_intent(1, false), key_intent(2, true)};
+    intent_on_database(&intents[2], 0, INTENT_WRITE_WITHIN);
+    struct member m = {.number = 5, .intents = intents, .n_intents = 3};
+    assert_true(schedule_add(&s, &m));
+    assert_true(schedule_conflicts(&s, 0, 1, true));
+    assert_false(schedule_conflicts(&s, 0, 1, false));
+    assert_true(schedule_conflicts(&s, 0, 2, false));
+    assert_false(schedule_conflicts(&s, 1, 2, true));
+    assert_false(schedule_conflicts(&s, 0, 3, true));
+    schedule_remove(&s, &m);
+    assert_false(schedule_conflicts(&s, 0, 2, true));
+    schedule_drop(&s);
+}
+
+static void a_database_as_a_whole_meets_each_of_its_keys(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    struct intent all;
+    intent_on_database(&all, 3, INTENT_READ);
+    struct member m = {.number = 5, .intents = &all, .n_intents = 1};
+    assert_true(schedule_add(&s, &m));
+    assert_true(schedule_conflicts(&s, 3, 77, true));
+    assert_false(schedule_conflicts(&s, 3, 77, false));
+    assert_false(schedule_conflicts(&s, 2, 77, true));
+    schedule_remove(&s, &m);
+    schedule_drop(&s);
+}
+
+static void a_place_named_twice_counts_once_and_as_the_stronger(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    struct intent intents[3] = {key_intent(9, false), key_intent(9, true), key_intent(9, false)};
+    struct member m = {.number = 5, .intents = intents, .n_intents = 3};
+    assert_true(schedule_add(&s, &m));
+    assert_int_equal(m.n_waits, 0);
+    assert_true(schedule_conflicts(&s, 0, 9, false));
+    schedule_remove(&s, &m);
+    assert_int_equal(s.n_places, 0);
+    schedule_drop(&s);
+}
+
+static void a_number_below_one_that_has_begun_is_late(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    struct intent a = key_intent(1, true), b = key_intent(2, true);
+    struct member first = {.number = 9, .intents = &a, .n_intents = 1}, second = {.number = 8, .intents = &b, .n_intents = 1};
+    assert_true(schedule_add(&s, &first));
+    assert_true(schedule_tell(&s, &first));
+    assert_false(schedule_add(&s, &second));
+    schedule_remove(&s, &first);
+    assert_false(schedule_add(&s, &second));
+    second.number = 10;
+    assert_true(schedule_add(&s, &second));
+    schedule_remove(&s, &second);
+    schedule_drop(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_schedule_lets_everything_pass),
+        cmocka_unit_test(a_plain_write_meets_intents_to_read_and_a_plain_read_those_to_write),
+        cmocka_unit_test(a_database_as_a_whole_meets_each_of_its_keys),
+        cmocka_unit_test(a_place_named_twice_counts_once_and_as_the_stronger),
+        cmocka_unit_test(a_number_below_one_that_has_begun_is_late),
+        cmocka_unit_test(who_waits_is_as_in_the_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
