@@ -81,6 +81,7 @@ void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]) {
 
 void conn_close(struct conn *c, bool after_reply) {
     if (c->state == CONN_REMOVED) return;
+    atomic_store_explicit(&c->left, true, memory_order_relaxed);
     c->close_after_reply = c->state == CONN_CLOSING ? c->close_after_reply && after_reply : after_reply;
     c->state = CONN_CLOSING;
     conn_mark(c->thread, c);
@@ -384,6 +385,7 @@ void conn_resume(struct thread *t, struct conn *c) {
 /* What the client sent before it ended is still run, except what CLIENT PAUSE holds. */
 void conn_ended(struct thread *t, struct conn *c, int result) {
     c->eof = true;
+    atomic_store_explicit(&c->left, true, memory_order_relaxed);
     if (c->state >= CONN_CLOSING) {
         conn_mark(t, c);
         return;

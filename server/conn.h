@@ -54,6 +54,7 @@ struct conn {
     uint8_t state, resp;
     bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, no_evict, held, reply_off, reply_skip,
         reply_skip_next, unix_socket;
+    _Atomic bool left; /* it closes, or its client sends no more; read by shards that work for it (DEBUG POPULATE) */
     uint16_t db;
     struct reply out, flight; /* flight: what an unfinished send still reads from */
     size_t flight_at;         /* bytes of flight that are sent, */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/conn.h"
 #include "server/debug_replies.h"
 #include "server/debug_table.h"
 #include "server/route.h"
@@ -166,8 +167,11 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
     }
     free(value);
     if (!enough) reply_no_memory(r);
-    else if ((int64_t)h->state < p.count) return HOP_AGAIN;
-    else reply_ok(r);
+    else if ((int64_t)h->state >= p.count) reply_ok(r);
+    /* It is not known whether a client that sends no more still reads: this is for one that does. */
+    else if (atomic_load_explicit(&((struct conn *)h->origin)->left, memory_order_relaxed))
+        reply_error(r, "ERR stopped before all keys were made: the client closed its end");
+    else return HOP_AGAIN;
     return HOP_DONE;
 }
 

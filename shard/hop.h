@@ -53,7 +53,7 @@ struct hop {
     hop_fn *run;
     struct arg *argv; /* argv[0] is the command's name */
     uint64_t *hashes; /* of all keys of the hop, in order, if there are several; else NULL */
-    void *origin;     /* the sender's: the shard reads of it at most what never changes */
+    void *origin;     /* the sender's: the shard reads of it at most what never changes, or is atomic */
     uint64_t state;   /* of a sliced hop: 0 at first */
     uint32_t argc;
     uint16_t db;  /* number of the database */

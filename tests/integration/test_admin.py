@@ -1,11 +1,12 @@
 """COMMAND, INFO, CLIENT, DEBUG, OBJECT: what tools and libraries ask for."""
 
+import socket
 import time
 
 import pytest
 
 from configurations import LIGHT
-from resp import Error, Map, Set, Simple
+from resp import Error, Map, Set, Simple, encode
 from server import SLOW
 
 # Every command with a row of its own.
@@ -221,3 +222,32 @@ def test_swapdb_and_flush(server):
     assert c.command('DBSIZE') == 1 and d.command('DBSIZE') == 200 and c.command('GET', 'k:0') == b'one' and d.command('GET', 'k:199') == b'zero'
     assert d.command('FLUSHDB', 'ASYNC') == b'OK' and d.command('DBSIZE') == 0 and c.command('DBSIZE') == 1
     assert d.command('FLUSHALL') == b'OK' and c.command('DBSIZE') == 0
+
+
+def clients_of(c):
+    return {int(line.split()[0][3:]) for line in bytes(c.command('CLIENT', 'LIST')).decode().splitlines()}
+
+
+@pytest.mark.parametrize('how', ['close', 'kill', 'half'])
+def test_populate_stops_once_its_client_has_left(start, how):
+    """What it was asked for would take all memory; it serves nobody but who asked."""
+    server = start(options=[('enable-debug-command', 'yes')])
+    c, populator = server.client(), server.client()
+    number = populator.command('CLIENT', 'ID')
+    populator.send(encode('DEBUG', 'POPULATE', 10 ** 12))
+    while c.command('DBSIZE') < 1000:
+        pass
+    if how == 'kill':
+        assert c.command('CLIENT', 'KILL', 'ID', number) == 1
+    elif how == 'close':
+        populator.close()
+    else:
+        populator.socket.shutdown(socket.SHUT_WR)
+        assert populator.read().startswith(b'ERR stopped before all keys were made')
+    end = time.monotonic() + 20 * SLOW
+    while number in clients_of(c):  # a client is there until its command has ended
+        assert time.monotonic() < end, c.command('DBSIZE')
+        time.sleep(.01)
+    size = c.command('DBSIZE')
+    time.sleep(.05)
+    assert c.command('DBSIZE') == size < 10 ** 9
