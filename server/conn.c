@@ -135,10 +135,36 @@ struct reply *conn_reply_begin(struct thread *t, struct conn *c) {
     return conn_output(t, c, c->reply_off || c->reply_skip || conn_has_work(c));
 }
 
+/* A reply that waits for those of earlier commands. It may be longer than an argument, so its size is beside it. */
+struct saved {
+    size_t size;
+    char bytes[];
+};
+
 static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r) {
     (void)s;
-    reply_bytes(r, h->argv[0].p, h->argv[0].size);
+    const struct saved *saved = (const void *)h->argv[0].p;
+    reply_bytes(r, saved->bytes, saved->size);
     return HOP_DONE;
+}
+
+/* Earlier commands are unfinished: the reply takes its place among them. */
+static void save_reply(struct thread *t, struct conn *c, const struct reply *r) {
+    struct saved *saved = mi_malloc(sizeof *saved + r->size);
+    if (!saved) {
+        c->out.failed = true;
+        return;
+    }
+    saved->size = r->size;
+    memcpy(saved->bytes, r->p, r->size);
+    tick_add_memory(thread_tick(t), saved);
+    struct arg only = {(const char *)saved, sizeof *saved, 0};
+    struct hop *h = outbox_add(t, t->id, c, &only, 1, c->first || !thread_holds(t));
+    h->run = run_saved;
+    h->row = 0;
+    h->flags = HOP_NO_KEY;
+    h->n_keys = 0;
+    h->hash = 0;
 }
 
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
@@ -147,22 +173,7 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
         return;
     }
     if (r->failed) c->out.failed = true;
-    if (c->reply_off || c->reply_skip || !r->size) return;
-    /* Earlier commands are unfinished: the reply takes its place among them. */
-    char *copy = mi_malloc(r->size);
-    struct arg saved = {copy, (uint32_t)r->size, 0};
-    if (!copy) {
-        c->out.failed = true;
-        return;
-    }
-    memcpy(copy, r->p, r->size);
-    tick_add_memory(thread_tick(t), copy);
-    struct hop *h = outbox_add(t, t->id, c, &saved, 1, c->first || !thread_holds(t));
-    h->run = run_saved;
-    h->row = 0;
-    h->flags = HOP_NO_KEY;
-    h->n_keys = 0;
-    h->hash = 0;
+    if (!c->reply_off && !c->reply_skip && r->size) save_reply(t, c, r);
 }
 
 /* ---- limits ---- */

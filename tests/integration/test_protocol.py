@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from configurations import LIGHT
+from configurations import LIGHT, SOAK
 from resp import Client, Closed, Error, Map, NIL, NULL, Simple, encode
 from server import SLOW, Server
 
@@ -459,3 +459,40 @@ def test_a_closed_connection_is_told_apart(server):
         c.send(encode('QUIT'))
         assert c.read() == b'OK'
         c.read()
+
+
+def available_memory():
+    with open('/proc/meminfo') as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith('MemAvailable'))
+
+
+def expect(client, wanted):
+    """The next bytes, taken without keeping more of them."""
+    got = bytearray()
+    while len(got) < len(wanted):
+        more = client.socket.recv(len(wanted) - len(got))
+        assert more, 'closed'
+        got += more
+    assert got == wanted, (bytes(got[:50]), bytes(wanted[:50]))
+
+
+@pytest.mark.alone
+@pytest.mark.limit(600)
+@pytest.mark.several_threads
+@pytest.mark.skipif(not SOAK or available_memory() < 20 << 30, reason='takes 16 GiB: only with DARTER_SOAK=1')
+def test_a_reply_of_4_gib_takes_its_place_among_others(start):
+    """Behind a command that is not finished a reply is kept aside; with what is around the argument it has more than 32 bits."""
+    server = start(options=[('proto-max-bulk-len', 2 ** 32 - 1), ('client-query-buffer-limit', '8gb'), ('enable-debug-command', 'yes')])
+    sleeper, c = server.client(timeout=400), server.client(timeout=400)
+    size, piece = 2 ** 32 - 5, bytes(range(256)) * 4096
+    sleeper.send(encode('DEBUG', 'SLEEP', 100))
+    time.sleep(.5)
+    c.send(encode('GET', 'absent') + b'*2\r\n$4\r\nECHO\r\n$%d\r\n' % size)
+    for at in range(0, size, len(piece)):
+        c.send(piece[:size - at])
+    c.send(b'\r\n' + encode('PING'))
+    expect(c, b'$-1\r\n$%d\r\n' % size)
+    for at in range(0, size, len(piece)):
+        expect(c, piece[:size - at])
+    expect(c, b'\r\n+PONG\r\n')
+    assert sleeper.read() == b'OK'
