@@ -29,7 +29,10 @@ struct loader {
     const struct directive *d; /* of the line that is being read; NULL: none of the table */
     int depth;                 /* of files that include files */
     bool save_seen;            /* the first save line takes the default away, those after it add to it */
-    bool warned[512];          /* of each row: once is enough */
+    bool seen[512];            /* of each row: it was given */
+    bool checks;               /* --check-config */
+    char *included;            /* --check-config: the names of the files that others include, with commas; NULL: none */
+    uint32_t n_included;
 };
 
 /* What was accepted without an effect: lines, kept until the log is open. */
@@ -107,8 +110,9 @@ static bool line_words(struct loader *l, char **words, int n, char *why) {
     }
     if (!directive_read(d, l->config, words + 1, n - 1, why)) return false;
     if (d->flags & DIRECTIVE_AT_ONCE && !d->apply(l->config, l->config, why)) return false;
-    if (!(d->flags & DIRECTIVE_IDLE) || l->warned[d - directives]) return true;
-    l->warned[d - directives] = true;
+    bool again = l->seen[d - directives];
+    l->seen[d - directives] = true;
+    if (!(d->flags & DIRECTIVE_IDLE) || again) return true; /* once is enough */
     if (d->flags & DIRECTIVE_YET) warn(l, "%s is accepted, but has no effect yet", d->name);
     else warn(l, "%s is accepted, but nothing here needs it", d->name);
     return true;
@@ -143,6 +147,7 @@ static void tell_error(const struct loader *l, const char *line, const char *why
         fputc('\n', stderr);
     }
     hint(l, words, n);
+    if (l->checks && l->at.name) fprintf(stderr, "%s:%zu: %s\n", l->at.name, l->at.line, why); /* as editors look for it */
 }
 
 static bool load_line(struct loader *l, const char *line) {
@@ -159,6 +164,14 @@ static bool load_line(struct loader *l, const char *line) {
     if (!good && *why) tell_error(l, line, why, words, n);
     free(buffer);
     return good;
+}
+
+static void note_included(struct loader *l, const char *path) {
+    char *longer = NULL;
+    l->n_included++;
+    if (asprintf(&longer, "%s%s%s", l->included ? l->included : "", l->included ? ", " : "", path) < 0) return;
+    free(l->included);
+    l->included = longer;
 }
 
 static bool load_stream(struct loader *l, FILE *f, const char *name) {
@@ -184,9 +197,14 @@ static bool load_stream(struct loader *l, FILE *f, const char *name) {
 static bool load_file(struct loader *l, const char *path) {
     FILE *f = fopen(path, "re");
     if (!f) {
-        log_line(LOG_WARNING_LEVEL, "Fatal error, can't open config file '%s': %s", path, strerror(errno));
+        const char *why = strerror(errno);
+        if (l->at.name)
+            log_line(
+                LOG_WARNING_LEVEL, "Fatal error, can't open config file '%s': %s (included at %s:%zu)", path, why, l->at.name, l->at.line);
+        else log_line(LOG_WARNING_LEVEL, "Fatal error, can't open config file '%s': %s", path, why);
         return false;
     }
+    if (l->checks && l->depth) note_included(l, path);
     bool good = load_stream(l, f, path);
     fclose(f);
     return good;
@@ -260,6 +278,44 @@ static bool load_all(struct loader *l, int argc, char **argv) {
     return true;
 }
 
+/* ---- --check-config ---- */
+
+/* What was read, and what of it counts. */
+static void print_summary(const struct loader *l, const char *file) {
+    unsigned effective = 0, idle = 0;
+    for (const struct directive *d = NULL; (d = directive_next(d));)
+        if (l->seen[d - directives]) (*(d->flags & DIRECTIVE_IDLE ? &idle : &effective))++;
+    printf("%s: good", file);
+    if (l->n_included)
+        printf(", with %u included file%s: %s", l->n_included, l->n_included == 1 ? "" : "s", l->included ? l->included : "");
+    printf("\n%u directive%s in effect, %u accepted without effect", effective, effective == 1 ? "" : "s", idle);
+    const char *separator = ": ";
+    for (const struct directive *d = NULL; (d = directive_next(d));) {
+        if (!l->seen[d - directives] || !(d->flags & DIRECTIVE_IDLE)) continue;
+        printf("%s%s", separator, d->name);
+        separator = ", ";
+    }
+    printf("\n");
+}
+
+static int check_config(int argc, char **argv) {
+    if (argc == 2 || is_option(argv[2])) {
+        fprintf(stderr, "usage: darter --check-config FILE [--directive value ...]\n");
+        return 1;
+    }
+    struct loader l = {.config = config_defaults(), .checks = true};
+    bool good = l.config && load_all(&l, argc - 2, argv + 2);
+    if (good) {
+        if (warnings) fputs(warnings, stdout);
+        print_summary(&l, argv[2]);
+    }
+    free(l.config);
+    free(l.included);
+    free(warnings);
+    warnings = NULL;
+    return !good;
+}
+
 /* ---- the start ---- */
 
 static bool is_only(int argc, char **argv, const char *one, const char *other) {
@@ -280,22 +336,11 @@ int config_load(int argc, char **argv, bool *exit_now) {
         config_print_docs();
         return 0;
     }
-    bool check = argc > 1 && !strcmp(argv[1], "--check-config");
-    if (check && (argc == 2 || is_option(argv[2]))) {
-        fprintf(stderr, "usage: darter --check-config FILE [--directive value ...]\n");
-        return 1;
-    }
+    if (argc > 1 && !strcmp(argv[1], "--check-config")) return check_config(argc, argv);
     struct loader l = {.config = config_defaults()};
     if (!l.config) return 1;
-    bool good = load_all(&l, argc - 1 - check, argv + 1 + check);
+    bool good = load_all(&l, argc - 1, argv + 1);
     if (good && !*l.config->dir && !getcwd(l.config->dir, sizeof l.config->dir)) *l.config->dir = 0;
-    if (check) {
-        if (good) printf("%s%s: good\n", warnings ? warnings : "", argv[2]);
-        free(l.config);
-        free(warnings);
-        warnings = NULL;
-        return !good;
-    }
     *exit_now = false;
     if (!good) {
         free(l.config);

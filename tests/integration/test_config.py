@@ -741,7 +741,17 @@ def test_check_config(tmp_path):
         path = write(tmp_path, 'x.conf', text)
         return path, subprocess.run([darter_binary(), '--check-config', path, *arguments], capture_output=True, text=True, timeout=20)
     path, done = check('timeout 3\nappendonly yes\n')
-    assert done.returncode == 0 and done.stdout == '%s:2: appendonly is accepted, but has no effect yet\n%s: good\n' % (path, path)
+    assert done.returncode == 0 and done.stdout.splitlines() == [
+        '%s:2: appendonly is accepted, but has no effect yet' % path, '%s: good' % path, '1 directive in effect, 1 accepted without effect: appendonly']
+    assert check('', '--timeout', '3', '--port', '1', '--timeout', '4')[1].stdout.splitlines()[-1] == '2 directives in effect, 0 accepted without effect'
+    first, second = write(tmp_path, 'one.conf', 'hz 5\nappendonly no\nsave 1 1\n'), write(tmp_path, 'two.conf', 'include %s\nHZ 6\nport 1\n' % (tmp_path / 'one.*'))
+    path, done = check('include %s\nappendonly no\n' % second)
+    assert done.returncode == 0 and done.stdout.splitlines()[-2:] == [
+        '%s: good, with 2 included files: %s, %s' % (path, second, first), '1 directive in effect, 3 accepted without effect: hz, save, appendonly'], done.stdout
+    path, done = check('include %s\n' % write(tmp_path, 'three.conf', '\nport x\n'))
+    assert done.returncode == 1 and not done.stdout and done.stderr.splitlines()[-1].startswith('%s:2: argument ' % (tmp_path / 'three.conf'))
+    path, done = check('\ninclude /nonexistent\n')
+    assert done.returncode == 1 and not done.stdout.startswith(path) and 'No such file or directory (included at %s:2)' % path in done.stdout + done.stderr
     path, done = check('timeout 3\n\nnonsense 3\n')
     assert done.returncode == 1 and "at line 3 of %s\n>>> 'nonsense 3'\nBad directive or wrong number of arguments\n" % path in done.stderr
     assert check('timeout 3\n', '--timeout', 'x')[1].returncode == 1
