@@ -1,6 +1,6 @@
 #include "server/clients.h"
 
-#include <limits.h>
+#include <mimalloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,14 +9,34 @@
 #include "server/conn.h"
 #include "server/introspect.h"
 
-#define LIST_SLICE 16u  /* connections of one slice: two system calls and a line each, about 100 us */
-#define LINE_BYTES 320u /* of a connection without a long name, about */
+#define LIST_SLICE 16u          /* connections of one slice: two system calls and a line each, about 100 us */
+#define LIST_SLICE_BYTES 65536u /* or so many bytes of long names */
+#define LINE_BYTES 320u         /* of a connection without a long name, about */
+#define ARGS_SLICE 512u         /* arguments of LIST ID and KILL that one slice reads; each id may touch a new page */
 
 typedef unsigned long long ull;
 
 /* ---- a line: the fields of Redis 7.0, in its order ---- */
 
-static size_t describe(struct thread *t, const struct conn *c, char *out, size_t size) {
+/* Names have any length, so they are not copied before they are written to the reply. */
+struct line {
+    struct part {
+        const char *p;
+        size_t size;
+    } parts[8];
+    uint32_t n;
+    size_t size;                 /* of all parts */
+    char front[512], back[1024]; /* before the name and behind it: numbers, addresses, words of ours */
+};
+
+static void line_add(struct line *l, const char *p, size_t size) {
+    l->parts[l->n++] = (struct part){p, size};
+    l->size += size;
+}
+
+static void line_add_text(struct line *l, const char *text) { line_add(l, text ? text : "", text ? strlen(text) : 0); }
+
+static void describe(struct thread *t, const struct conn *c, struct line *l) {
     char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[8];
     size_t n_flags = 0, queued = c->in ? c->in->size - c->in_at : 0, room = c->in ? c->in->capacity - c->in->size : 0;
     size_t out_bytes = c->out.size + c->out.refs_bytes, flight = c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0;
@@ -31,34 +51,43 @@ static size_t describe(struct thread *t, const struct conn *c, char *out, size_t
     if (c->no_touch) flags[n_flags++] = 'T';
     if (!n_flags) flags[n_flags++] = 'N';
     flags[n_flags] = 0;
-    int n = snprintf(out, size,
-        "id=%llu addr=%s laddr=%s fd=%d name=%s age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu "
-        "argv-mem=0 multi-mem=0 "
+    l->n = 0;
+    l->size = 0;
+    snprintf(l->front, sizeof l->front, "id=%llu addr=%s laddr=%s fd=%d name=", (ull)c->id, peer, local, c->stream.fd);
+    snprintf(l->back, sizeof l->back,
+        " age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu argv-mem=0 multi-mem=0 "
         "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u",
-        (ull)c->id, peer, local, c->stream.fd, c->name ? c->name : "", (ull)(t->now_ns - c->created_ns) / 1000000000u,
-        (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room, c->out.capacity, c->out.capacity, c->out.size,
-        c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command, c->resp);
-    size_t at = n < 0 ? 0 : (size_t)n < size - 1 ? (size_t)n : size - 2;
+        (ull)(t->now_ns - c->created_ns) / 1000000000u, (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room,
+        c->out.capacity, c->out.capacity, c->out.size, c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c),
+        c->stream.sending ? "rw" : "r", command, c->resp);
+    line_add_text(l, l->front);
+    line_add_text(l, c->name);
+    line_add_text(l, l->back);
     /* Later versions end with these. Who sent CLIENT SETINFO knows them. */
     if (c->lib_name || c->lib_version) {
-        n = snprintf(
-            out + at, size - 1 - at, " lib-name=%s lib-ver=%s", c->lib_name ? c->lib_name : "", c->lib_version ? c->lib_version : "");
-        at += n < 0 ? 0 : (size_t)n < size - 1 - at ? (size_t)n : size - 2 - at;
+        line_add_text(l, " lib-name=");
+        line_add_text(l, c->lib_name);
+        line_add_text(l, " lib-ver=");
+        line_add_text(l, c->lib_version);
     }
-    out[at++] = '\n';
-    return at;
+    line_add_text(l, "\n");
 }
 
-#define LINE_MAX_BYTES 2048
+static void line_write(const struct line *l, struct reply *r) {
+    for (uint32_t i = 0; i < l->n; i++) reply_bytes(r, l->parts[i].p, l->parts[i].size);
+}
 
 void client_info(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
-    char line[LINE_MAX_BYTES];
+    struct line line;
     (void)argv;
     (void)argc;
-    reply_verbatim(r, "txt", line, describe(c->thread, c, line, sizeof line));
+    describe(c->thread, c, &line);
+    reply_verbatim_begin(r, "txt", line.size);
+    line_write(&line, r);
+    REPLY_LITERAL(r, "\r\n");
 }
 
-/* ---- LIST ---- */
+/* ---- a search: what LIST and KILL keep from slice to slice ---- */
 
 enum client_type { TYPE_NORMAL, TYPE_MASTER, TYPE_REPLICA, TYPE_PUBSUB, TYPE_UNKNOWN };
 
@@ -69,99 +98,159 @@ static enum client_type type_of(const struct arg *a) {
     return arg_is(a, "slave") ? TYPE_REPLICA : TYPE_UNKNOWN;
 }
 
-/* All arguments of LIST are right, or the error is replied. */
-static bool list_options(const struct hop *h, struct reply *r) {
-    if (h->argc == 2) return true;
-    if (h->argc == 4 && arg_is(&h->argv[2], "type")) {
-        if (type_of(&h->argv[3]) != TYPE_UNKNOWN) return true;
-        reply_errorf(r, "ERR Unknown client type '%.*s'", (int)(h->argv[3].size < 128 ? h->argv[3].size : 128), h->argv[3].p);
-        return false;
-    }
-    if (h->argc > 3 && arg_is(&h->argv[2], "id")) {
-        int64_t id;
-        for (uint32_t i = 3; i < h->argc; i++)
-            if (!parse_int64(h->argv[i].p, h->argv[i].size, &id)) {
-                reply_error(r, "ERR Invalid client ID");
-                return false;
-            }
-        return true;
-    }
-    reply_syntax_error(r);
-    return false;
-}
-
-/* LIST ID. */
-static bool of_some(const struct hop *h) { return h->argc > 3 && arg_is(&h->argv[2], "id"); }
-
-static bool listed(const struct hop *h, const struct conn *c) {
-    if (h->argc == 2) return true;
-    if (h->argc == 4 && arg_is(&h->argv[2], "type")) return type_of(&h->argv[3]) == TYPE_NORMAL;
-    int64_t id;
-    for (uint32_t i = 3; i < h->argc; i++)
-        if (parse_int64(h->argv[i].p, h->argv[i].size, &id) && (uint64_t)id == c->id) return true;
-    return false;
-}
-
-enum hop_result client_list_piece(struct shard *s, struct hop *h, struct reply *r) {
-    struct thread *t = server.threads[s->id];
-    char line[LINE_MAX_BYTES];
-    if (!h->state && !list_options(h, r)) return HOP_DONE;
-    /* Room for all that is to come, at once: growing the text later means to copy it, which takes longer than a slice may. */
-    if (!of_some(h) && h->state < t->n_slots && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity)
-        reply_room(r, (t->n_slots - h->state) * (size_t)LINE_BYTES);
-    for (uint32_t n = 0; n < LIST_SLICE && h->state < t->n_slots; n++, h->state++) {
-        const struct conn *c = t->slots[h->state];
-        if (c && c->state != CONN_REMOVED && listed(h, c)) reply_bytes(r, line, describe(t, c, line, sizeof line));
-    }
-    return h->state < t->n_slots ? HOP_AGAIN : HOP_DONE;
-}
-
-/* ---- KILL ---- */
-
+/* KILL: all that is given must hold; of what is given twice the last counts. */
 struct filter {
     const struct arg *addr, *laddr;
     int64_t id;
     enum client_type type;
-    bool by_id, by_type, skip_me, old_style;
+    bool by_id, by_type, skip_me;
 };
 
-static bool kill_options(const struct hop *h, struct filter *f, struct reply *r) {
-    *f = (struct filter){.skip_me = true};
-    if (h->argc == 3) {
-        *f = (struct filter){.addr = &h->argv[2], .old_style = true};
-        return true;
+/* First the arguments are read, then the thread's connections are looked at. h->state points to it. */
+struct search {
+    uint32_t arg;  /* the next to read */
+    uint32_t slot; /* the next to look at, in thread.slots */
+    struct filter filter;
+    uint64_t *ids; /* LIST ID: a hash set, open addressing, 0 is empty (nobody has that id); NULL: all connections */
+    uint64_t ids_mask;
+    bool none; /* LIST TYPE: of this type there is nobody */
+};
+
+static struct search *search_of(const struct hop *h) { return (struct search *)(uintptr_t)h->state; }
+
+/* At the first slice. NULL: no memory, which is replied. */
+static struct search *search_begin(struct hop *h, struct reply *r) {
+    struct search *x = mi_calloc(1, sizeof *x);
+    if (!x) reply_no_memory(r);
+    h->state = (uint64_t)(uintptr_t)x;
+    return x;
+}
+
+static enum hop_result search_end(struct hop *h) {
+    struct search *x = search_of(h);
+    mi_free(x->ids);
+    mi_free(x);
+    h->state = 0;
+    return HOP_DONE;
+}
+
+void client_search_drop(struct shard *s, struct hop *h, struct reply *r) {
+    (void)s;
+    (void)r;
+    search_end(h);
+}
+
+static uint64_t *place_of(const struct search *x, const struct hash_secret *secret, uint64_t id) {
+    uint64_t at = hash_key(secret, (const char *)&id, sizeof id) & x->ids_mask;
+    while (x->ids[at] && x->ids[at] != id) at = (at + 1) & x->ids_mask;
+    return &x->ids[at];
+}
+
+/* ---- LIST ---- */
+
+/* What decides before the ids are read. False: the error is replied. */
+static bool list_begin(const struct hop *h, struct search *x, struct reply *r) {
+    x->arg = h->argc;
+    if (h->argc == 2) return true;
+    if (h->argc == 4 && arg_is(&h->argv[2], "type")) {
+        enum client_type type = type_of(&h->argv[3]);
+        x->none = type != TYPE_NORMAL;
+        if (type != TYPE_UNKNOWN) return true;
+        reply_errorf(r, "ERR Unknown client type '%.*s'", (int)(h->argv[3].size < 128 ? h->argv[3].size : 128), h->argv[3].p);
+        return false;
     }
-    for (uint32_t i = 2; i < h->argc; i += 2) {
-        const struct arg *name = &h->argv[i], *value = i + 1 < h->argc ? name + 1 : NULL;
-        if (!value) break;
-        if (arg_is(name, "id")) {
-            if (!parse_int64(value->p, value->size, &f->id) || f->id < 1) {
-                reply_error(r, "ERR client-id should be greater than 0");
-                return false;
-            }
-            f->by_id = true;
-        } else if (arg_is(name, "type")) {
-            f->type = type_of(value);
-            f->by_type = true;
-            if (f->type == TYPE_UNKNOWN) {
-                reply_errorf(r, "ERR Unknown client type '%.*s'", (int)(value->size < 128 ? value->size : 128), value->p);
-                return false;
-            }
-        } else if (arg_is(name, "addr")) f->addr = value;
-        else if (arg_is(name, "laddr")) f->laddr = value;
-        else if (arg_is(name, "user")) {
-            if (value->size != 7 || memcmp(value->p, "default", 7)) {
-                reply_errorf(r, "ERR No such user '%.*s'", (int)(value->size < 128 ? value->size : 128), value->p);
-                return false;
-            }
-        } else if (arg_is(name, "skipme") && (arg_is(value, "yes") || arg_is(value, "no"))) f->skip_me = arg_is(value, "yes");
-        else {
+    if (h->argc == 3 || !arg_is(&h->argv[2], "id")) {
+        reply_syntax_error(r);
+        return false;
+    }
+    uint64_t capacity = 8;
+    while (capacity < 2 * (uint64_t)h->argc) capacity *= 2;
+    x->arg = 3;
+    x->ids_mask = capacity - 1;
+    x->ids = mi_calloc(capacity, sizeof *x->ids);
+    if (!x->ids) reply_no_memory(r);
+    return x->ids;
+}
+
+/* A slice of the ids. False: one is wrong, which is replied. */
+static bool list_read(const struct hop *h, struct search *x, struct reply *r) {
+    for (uint32_t end = x->arg + ARGS_SLICE; x->arg < end && x->arg < h->argc; x->arg++) {
+        int64_t id;
+        if (!parse_int64(h->argv[x->arg].p, h->argv[x->arg].size, &id)) {
+            reply_error(r, "ERR Invalid client ID");
+            return false;
+        }
+        if (id > 0) *place_of(x, &server.secret, (uint64_t)id) = (uint64_t)id;
+    }
+    return true;
+}
+
+static void list_some(struct thread *t, struct search *x, struct reply *r) {
+    struct line line;
+    size_t end = r->size + LIST_SLICE_BYTES;
+    /* Room for all that is to come, at once: growing the text later means to copy it, which takes longer than a slice may. */
+    if (!x->ids && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, (t->n_slots - x->slot) * (size_t)LINE_BYTES);
+    for (uint32_t n = 0; n < LIST_SLICE && r->size < end && x->slot < t->n_slots; n++, x->slot++) {
+        const struct conn *c = t->slots[x->slot];
+        if (!c || c->state == CONN_REMOVED || (x->ids && !*place_of(x, &server.secret, c->id))) continue;
+        describe(t, c, &line);
+        line_write(&line, r);
+    }
+}
+
+enum hop_result client_list_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct thread *t = server.threads[s->id];
+    bool first = !h->state;
+    struct search *x = first ? search_begin(h, r) : search_of(h);
+    if (!x) return HOP_DONE;
+    if (first && !list_begin(h, x, r)) return search_end(h);
+    if (x->arg < h->argc) {
+        if (!list_read(h, x, r)) return search_end(h);
+        if (x->arg < h->argc) return HOP_AGAIN;
+    }
+    if (!x->none) list_some(t, x, r);
+    return x->none || x->slot >= t->n_slots ? search_end(h) : HOP_AGAIN;
+}
+
+/* ---- KILL ---- */
+
+/* One filter and its value. False: the error is replied. */
+static bool kill_filter(struct filter *f, const struct arg *name, const struct arg *value, struct reply *r) {
+    if (arg_is(name, "id")) {
+        f->by_id = true;
+        if (parse_int64(value->p, value->size, &f->id) && f->id > 0) return true;
+        reply_error(r, "ERR client-id should be greater than 0");
+    } else if (arg_is(name, "type")) {
+        f->type = type_of(value);
+        f->by_type = true;
+        if (f->type != TYPE_UNKNOWN) return true;
+        reply_errorf(r, "ERR Unknown client type '%.*s'", (int)(value->size < 128 ? value->size : 128), value->p);
+    } else if (arg_is(name, "addr")) {
+        f->addr = value;
+        return true;
+    } else if (arg_is(name, "laddr")) {
+        f->laddr = value;
+        return true;
+    } else if (arg_is(name, "user")) {
+        if (value->size == 7 && !memcmp(value->p, "default", 7)) return true;
+        reply_errorf(r, "ERR No such user '%.*s'", (int)(value->size < 128 ? value->size : 128), value->p);
+    } else if (arg_is(name, "skipme") && (arg_is(value, "yes") || arg_is(value, "no"))) {
+        f->skip_me = arg_is(value, "yes");
+        return true;
+    } else reply_syntax_error(r);
+    return false;
+}
+
+/* A slice of the filters, all of which are read before anybody is killed. False: one is wrong, which is replied. */
+static bool kill_read(const struct hop *h, struct search *x, struct reply *r) {
+    for (uint32_t end = x->arg + ARGS_SLICE; x->arg < end && x->arg < h->argc; x->arg += 2) {
+        if (x->arg + 1 == h->argc) {
             reply_syntax_error(r);
             return false;
         }
+        if (!kill_filter(&x->filter, &h->argv[x->arg], &h->argv[x->arg + 1], r)) return false;
     }
-    if (h->argc % 2) reply_syntax_error(r);
-    return !(h->argc % 2);
+    return true;
 }
 
 static bool same_text(const struct arg *a, const char *text) { return a->size == strlen(text) && !memcmp(a->p, text, a->size); }
@@ -177,24 +266,36 @@ static bool killed(const struct filter *f, const struct conn *c, const struct co
     return !f->laddr || (socket_local_text(c->stream.fd, text) >= 0 && same_text(f->laddr, text));
 }
 
-enum hop_result client_kill_piece(struct shard *s, struct hop *h, struct reply *r) {
-    struct thread *t = server.threads[s->id];
-    struct filter f;
-    if (!h->state && !kill_options(h, &f, r)) return HOP_DONE;
-    if (h->state) kill_options(h, &f, r);
+static void kill_some(struct thread *t, struct search *x, const struct conn *by, struct reply *r) {
+    bool system_calls = x->filter.addr || x->filter.laddr;
     int64_t n = 0;
-    uint32_t end = h->state + 16 * LIST_SLICE < t->n_slots ? (uint32_t)h->state + 16 * LIST_SLICE : t->n_slots;
-    if (f.addr || f.laddr) end = h->state + LIST_SLICE < t->n_slots ? (uint32_t)h->state + LIST_SLICE : t->n_slots;
-    for (; h->state < end && n < LIST_SLICE; h->state++) {
-        struct conn *c = t->slots[h->state];
-        if (!c || !killed(&f, c, h->origin)) continue;
-        conn_close(c, c == h->origin);
+    uint32_t end = x->slot + (system_calls ? LIST_SLICE : 16 * LIST_SLICE);
+    for (; x->slot < end && x->slot < t->n_slots && n < LIST_SLICE; x->slot++) {
+        struct conn *c = t->slots[x->slot];
+        if (!c || !killed(&x->filter, c, by)) continue;
+        conn_close(c, c == by);
         /* The reply may overtake the close; whoever has it must find the others gone. */
-        if (c != h->origin) shutdown(c->stream.fd, SHUT_RDWR);
+        if (c != by) shutdown(c->stream.fd, SHUT_RDWR);
         n++;
     }
     if (n) reply_bytes(r, (const char *)&n, sizeof n);
-    return h->state < t->n_slots ? HOP_AGAIN : HOP_DONE;
+}
+
+enum hop_result client_kill_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct thread *t = server.threads[s->id];
+    bool first = !h->state, old_style = h->argc == 3;
+    struct search *x = first ? search_begin(h, r) : search_of(h);
+    if (!x) return HOP_DONE;
+    if (first) {
+        x->arg = old_style ? h->argc : 2;
+        x->filter = (struct filter){.addr = old_style ? &h->argv[2] : NULL, .skip_me = !old_style};
+    }
+    if (x->arg < h->argc) {
+        if (!kill_read(h, x, r)) return search_end(h);
+        if (x->arg < h->argc) return HOP_AGAIN;
+    }
+    kill_some(t, x, h->origin, r);
+    return x->slot < t->n_slots ? HOP_AGAIN : search_end(h);
 }
 
 void client_kill_merge(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r) {

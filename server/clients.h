@@ -1,6 +1,6 @@
 /* CLIENT's subcommands that look at other connections: LIST, INFO, KILL, PAUSE, UNPAUSE, UNBLOCK, NO-EVICT, GETREDIR.
  *
- * Connections belong to their threads, so each thread does its part, as a piece on its shard; LIST goes on in slices.
+ * Connections belong to their threads, so each thread does its part, as a piece on its shard; LIST and KILL go on in slices.
  */
 #ifndef SERVER_CLIENTS_H
 #define SERVER_CLIENTS_H
@@ -9,6 +9,7 @@
 
 connection_fn client_info, client_unblock, client_no_evict, client_getredir;
 hop_fn client_list_piece, client_kill_piece, client_pause_piece, client_unpause_piece;
+hop_drop_fn client_search_drop; /* of LIST and KILL */
 merge_fn client_kill_merge;
 
 #endif

@@ -467,6 +467,7 @@ static bool close_if_ready(struct thread *t, struct conn *c) {
 
 uint64_t conn_memory(const struct conn *c) {
     uint64_t bytes = sizeof *c + c->out.capacity + c->out.refs_bytes + c->flight.capacity + c->flight.refs_bytes;
+    bytes += mi_usable_size(c->name) + mi_usable_size(c->lib_name) + mi_usable_size(c->lib_version);
     if (c->in) bytes += sizeof *c->in + c->in->capacity;
     if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
     return bytes;
