@@ -74,6 +74,22 @@ static int listen_tcp(const char *address, uint16_t port, int backlog, bool shar
     return fd < 0 && may_be_absent && is_absence(fd) ? SOCKET_ABSENT : fd;
 }
 
+bool socket_is_address(const char *text) {
+    union address a;
+    socklen_t size;
+    return parse_address(text, 0, &a, &size);
+}
+
+const char *socket_look_up(const char *name, char out[SOCKET_NUMBERS_SIZE]) {
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
+    int error = getaddrinfo(name, NULL, &hints, &found);
+    if (error) return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+    const union address *a = (const void *)found->ai_addr;
+    inet_ntop(AF_INET, &a->v4.sin_addr, out, SOCKET_NUMBERS_SIZE);
+    freeaddrinfo(found);
+    return NULL;
+}
+
 int socket_listen_tcp(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, false); }
 
 int socket_listen_tcp_shared(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, true); }

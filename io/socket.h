@@ -1,6 +1,6 @@
 /* Sockets before and beside the proactor: opening listening ones, setting options, and naming both ends.
  *
- * Any thread; nothing here waits for the network. Every descriptor is close-on-exec. Listening sockets are blocking ones: the proactor sets
+ * Any thread; nothing here waits for the network, but for socket_look_up(). Every descriptor is close-on-exec. Listening sockets are blocking ones: the proactor sets
  * what its back end needs (proactor_listen).
  */
 #ifndef IO_SOCKET_H
@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SOCKET_TEXT_SIZE 128 /* enough for every name below: "[v6%scope]:port", or a path of 107 bytes and ":0" */
+#define SOCKET_NUMBERS_SIZE 16 /* of an IPv4 address: "255.255.255.255" */
+#define SOCKET_TEXT_SIZE 128   /* enough for every name below: "[v6%scope]:port", or a path of 107 bytes and ":0" */
 
 /* What socket_listen_tcp() says of an address that may be missing ('-'), and is. No errno. */
 #define SOCKET_ABSENT INT_MIN
@@ -26,6 +27,11 @@ int socket_listen_tcp(const char *address, uint16_t port, int backlog);
  * socket_share_port() let each of them share its port. Afterwards the caller takes that back, from the new one too. */
 int socket_listen_tcp_shared(const char *address, uint16_t port, int backlog);
 void socket_share_port(int fd, bool share);
+
+/* Is it one of the notations that socket_listen_tcp() takes (without a '-')? Else it may be a host's name. */
+bool socket_is_address(const char *text);
+/* Finds the first IPv4 address of a host, as the system's resolver does, which may ask name servers and take seconds. NULL, or what went wrong. */
+const char *socket_look_up(const char *name, char out[SOCKET_NUMBERS_SIZE]);
 
 /* Listens on a path. A socket file that is there already is replaced if nobody answers on it, else -EADDRINUSE (-EEXIST: it is no socket).
  * mode: its permission bits, e.g. 0700; 0: as the umask gives. The file stays when the socket is closed. Returns the descriptor, or a

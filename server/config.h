@@ -30,12 +30,13 @@ struct save_point {
 #define CONFIG_TEXT_MAX 512u
 #define CONFIG_NAME_MAX 128u /* of what is a short name */
 #define CONFIG_BIND_MAX 16u
+#define CONFIG_HOST_MAX 256u /* of an address or a host name, with '-' and NUL */
 #define CONFIG_SAVE_MAX 32u
 
 /* Fields are named after their directives, which the table describes; int32_t ones are indices of the names there. */
 struct config {
     /* network */
-    char bind[CONFIG_BIND_MAX][64];
+    char bind[CONFIG_BIND_MAX][CONFIG_HOST_MAX];
     uint32_t n_bind;
     int64_t port, tcp_backlog, tcp_keepalive_s, timeout_s, maxclients, threads, databases;
     char unixsocket[108];

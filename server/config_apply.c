@@ -30,6 +30,11 @@ bool apply_dir(const struct config *from, struct config *to, char *why) {
 
 /* What it opens takes the place of what is open when all of the CONFIG SET is well (listeners_change); so there is nothing to undo. */
 static bool open_listeners(const struct config *c, char *why, const char *text) {
+    const char *name = listeners_unknown(c);
+    if (name) {
+        snprintf(why, DIRECTIVE_WHY_MAX, "host names are looked up at start only, and %s was not: give its address", name);
+        return false;
+    }
     if (listeners_open(c)) return true;
     snprintf(why, DIRECTIVE_WHY_MAX, "%s", text);
     return false;

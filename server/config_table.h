@@ -32,7 +32,7 @@ enum directive_flags {
 #define DIRECTIVE_IDLE (DIRECTIVE_YET | DIRECTIVE_NEEDLESS)
 
 #define DIRECTIVE_WHY_MAX 512u   /* of what is wrong */
-#define DIRECTIVE_SHOW_MAX 2048u /* of any value as text */
+#define DIRECTIVE_SHOW_MAX 8192u /* of any value as text */
 #define DIRECTIVE_WORDS_MAX 128
 
 /* What is wrong with a value goes to why, DIRECTIVE_WHY_MAX bytes, and false is returned. */

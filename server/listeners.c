@@ -1,10 +1,12 @@
-/* Map: the list; opening; the change; the start and the end. */
+/* Map: the list; host names; opening; the change; the start and the end. */
 #include "server/listeners.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,11 +30,18 @@ struct listening {
     enum state state;
     bool is_unix;
     uint16_t port;
-    char address[64]; /* as in bind, without its '-' */
+    char address[CONFIG_HOST_MAX]; /* as in bind, without its '-' */
+};
+
+/* A host name of bind, and the address that was found for it at start. */
+struct host {
+    char name[CONFIG_HOST_MAX], address[SOCKET_NUMBERS_SIZE];
 };
 
 static struct listening all[LISTENERS_MAX];
 static uint32_t n_all;
+static struct host hosts[CONFIG_BIND_MAX];
+static uint32_t n_hosts;
 static bool handed;              /* by a service manager: they stay as they are */
 static char unix_path[PATH_MAX]; /* of a socket that we made: absolute, as the working directory may change */
 
@@ -67,7 +76,47 @@ static void forget(uint32_t i) {
     all[i] = all[--n_all];
 }
 
+/* ---- host names ---- */
+
+/* In numbers, or NULL: a name that was not looked up. This machine has its own name everywhere, whoever is asked. */
+static const char *numbers_of(const char *address) {
+    if (socket_is_address(address)) return address;
+    for (uint32_t i = 0; i < n_hosts; i++)
+        if (!strcasecmp(hosts[i].name, address)) return hosts[i].address;
+    return strcasecmp(address, "localhost") ? NULL : "127.0.0.1";
+}
+
+const char *listeners_unknown(const struct config *c) {
+    for (uint32_t i = 0; c->port && i < c->n_bind; i++)
+        if (!numbers_of(plain(c->bind[i]))) return plain(c->bind[i]);
+    return NULL;
+}
+
+/* As in Redis, a '-' is no excuse for a name that cannot be found. */
+static bool look_up_all(const struct config *c) {
+    for (const char *name; (name = listeners_unknown(c));) {
+        struct host *host = &hosts[n_hosts];
+        const char *error = socket_look_up(name, host->address);
+        if (error) {
+            log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", name, (int)c->port, error);
+            return false;
+        }
+        strncpy(host->name, name, sizeof host->name - 1);
+        n_hosts++;
+    }
+    return true;
+}
+
 /* ---- opening ---- */
+
+static int open_tcp(const char *address, const struct config *c, bool shared) {
+    char text[CONFIG_HOST_MAX];
+    const char *numbers = numbers_of(plain(address));
+    if (!numbers) return -EINVAL;
+    snprintf(text, sizeof text, "%s%s", *address == '-' ? "-" : "", numbers);
+    return shared ? socket_listen_tcp_shared(text, (uint16_t)c->port, (int)c->tcp_backlog)
+                  : socket_listen_tcp(text, (uint16_t)c->port, (int)c->tcp_backlog);
+}
 
 static void share_port(int64_t port, bool share) {
     for (uint32_t i = 0; i < n_all; i++)
@@ -76,10 +125,10 @@ static void share_port(int64_t port, bool share) {
 
 /* Sockets of ours that go a moment later may stand in the way. */
 static int open_beside(const char *address, const struct config *c) {
-    int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
+    int fd = open_tcp(address, c, false);
     if (fd != -EADDRINUSE) return fd;
     share_port(c->port, true);
-    fd = socket_listen_tcp_shared(address, (uint16_t)c->port, (int)c->tcp_backlog);
+    fd = open_tcp(address, c, true);
     share_port(c->port, false);
     if (fd >= 0) socket_share_port(fd, false);
     return fd;
@@ -88,7 +137,7 @@ static int open_beside(const char *address, const struct config *c) {
 /* A killed server's ring gives its listening socket up a moment after the process is gone: a taken port is tried again for a while. */
 static int open_patiently(const char *address, const struct config *c) {
     for (int tries = 1;; tries++) {
-        int fd = socket_listen_tcp(address, (uint16_t)c->port, (int)c->tcp_backlog);
+        int fd = open_tcp(address, c, false);
         if (fd != -EADDRINUSE || tries == START_TRIES) return fd;
         nanosleep(&(struct timespec){.tv_nsec = START_PAUSE_NS}, NULL);
     }
@@ -101,7 +150,7 @@ static bool open_all(const struct config *c, int (*open_one)(const char *, const
         if (fd == SOCKET_ABSENT) continue;
         if (fd < 0) {
             log_line(LOG_WARNING_LEVEL, "Could not listen on %s port %d: %s", c->bind[i], (int)c->port,
-                fd == -EINVAL ? "not an address" : strerror(-fd));
+                fd == -EINVAL ? "a name that was not looked up at start" : strerror(-fd));
             return false;
         }
         add(fd, false, c->bind[i], c->port);
@@ -175,7 +224,7 @@ int listeners_start(const struct config *c) {
         log_line(LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", n_all, n_all == 1 ? "" : "s");
         return 0;
     }
-    if (!open_all(c, open_patiently)) return 1;
+    if (!look_up_all(c) || !open_all(c, open_patiently)) return 1;
     if (!n_all && (c->port || !c->unixsocket[0])) {
         log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
         return 1;

@@ -17,11 +17,13 @@ struct proactor;
 
 /* Main thread, at start, before service_daemonize(): takes the sockets of a service manager, if it handed any over. */
 void listeners_take_handed(void);
-/* Main thread, at start: opens bind, port and unixsocket, unless sockets were handed over. Returns 0, or 1: why is logged. */
+/* Main thread, at start: opens bind, port and unixsocket, and looks host names up for it, unless sockets were handed over. Returns 0, or 1: why is logged. */
 int listeners_start(const struct config *c);
 /* Main thread, after all others have ended: closes all, and removes the Unix socket. */
 void listeners_end(void);
 
+/* The coordinator: the first host name among the addresses of c that was not looked up at start, or NULL. To look one up would hold every shard. */
+const char *listeners_unknown(const struct config *c);
 /* The coordinator: opens what c asks for and is not open yet. False: something could not be opened (it is logged), and none of it is. */
 bool listeners_open(const struct config *c);
 /* The coordinator: the old ones stay; what listeners_open() opened goes. */

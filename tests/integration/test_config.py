@@ -190,7 +190,7 @@ UNITS = {'': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30}
 SPECIAL = {
     'oom-score-adj': ([('no', 'no'), ('yes', 'yes'), ('relative', 'yes'), ('ABSOLUTE', 'absolute'), ('no', 'no')], ['perhaps', '']),
     'port': ([('0', '0')], ['-1', '65536', 'abc', '']),      # what it does: test_listening.py
-    'bind': ([('127.0.0.1', '127.0.0.1'), ('127.0.0.1  -::1', '127.0.0.1 -::1'), ('', '')], [' '.join(['127.0.0.1'] * 17), 'x' * 64]),
+    'bind': ([('127.0.0.1', '127.0.0.1'), ('127.0.0.1  -::1', '127.0.0.1 -::1'), ('', '')], [' '.join(['127.0.0.1'] * 17), 'x' * 256]),
     'reported-redis-version': ([('7.2.4', '7.2.4')], ['7', '7.2', 'seven', '7.2.4-rc1', '7..2.4']),
     'client-output-buffer-limit': ([('normal 1kb 2k 3', 'normal 1024 2000 3 slave 268435456 67108864 60 pubsub 33554432 8388608 60'),
                                     ('normal 0 0 0 replica 1 2 3', 'normal 0 0 0 slave 1 2 3 pubsub 33554432 8388608 60')],

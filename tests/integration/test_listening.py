@@ -148,3 +148,48 @@ def test_errors_are_those_of_redis(server, reference):
                   ('bind', ' '.join(['127.0.0.1'] * 17))):
         expected, got = a.command('CONFIG', 'SET', *words), b.command('CONFIG', 'SET', *words)
         assert got.partition(b' (got ')[0] == expected, words
+
+
+@pytest.mark.each_back_end
+def test_host_names_are_looked_up_at_start(start):
+    """As in redis-server: a name is its first IPv4 address, and CONFIG GET and REWRITE keep the name."""
+    for bind in ('localhost', '-LocalHost ::1', '::1 localhost'):
+        server = start(options=[('bind', *bind.split())])
+        c, port = server.client(), server.port
+        assert get(c, 'bind') == bind and listens_at(port, *['127.0.0.1', '::1'][:len(bind.split())])
+        new = free_port()
+        assert c.command('CONFIG', 'SET', 'port', new) == b'OK' and listens_at(new, *['127.0.0.1', '::1'][:len(bind.split())])
+
+
+def test_the_own_name_of_the_machine_can_be_bound(start):
+    name = socket.gethostname()
+    try:
+        address = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)[0][4][0]
+    except socket.gaierror:
+        pytest.skip('this machine cannot find its own name')
+    server = start(options=[('bind', '127.0.0.2', name)])
+    c, port = Client(('127.0.0.2', server.port)), server.port
+    with c:
+        assert answers((address, port))
+        # It is known from here on.
+        assert c.command('CONFIG', 'SET', 'bind', '127.0.0.2') == b'OK' and not answers((address, port))
+        assert c.command('CONFIG', 'SET', 'bind', '127.0.0.2 ' + name) == b'OK' and answers((address, port))
+
+
+@pytest.mark.each_back_end
+@pytest.mark.parametrize('dash', ['', '-'])
+def test_a_name_that_nobody_knows_ends_the_start(start, dash):
+    server = start(options=[('bind', '127.0.0.1', dash + 'no-such-host.invalid')], wait=False, tolerate_faults=True)
+    assert server.wait_end() == 1
+    assert 'Could not listen on no-such-host.invalid port %d: ' % server.port in server.log()
+    assert 'not known' in server.log() or 'failure in name resolution' in server.log()
+
+
+def test_while_it_runs_a_new_name_is_refused(server):
+    """To look it up might hold every shard for as long as a name server likes."""
+    c = server.client()
+    for name in ('no-such-host.invalid', '-example.invalid'):
+        assert c.command('CONFIG', 'SET', 'timeout', 3, 'bind', '127.0.0.1 ' + name) == (
+            b"ERR CONFIG SET failed (possibly related to argument 'bind') - host names are looked up at start only, and %b was not: give its address" % name.lstrip('-').encode())
+        assert get(c, 'bind') == '* -::*' and get(c, 'timeout') == '0' and answers(server.port)
+    assert c.command('CONFIG', 'SET', 'bind', 'localhost') == b'OK' and get(c, 'bind') == 'localhost' and listens_at(server.port, '127.0.0.1')
