@@ -27,6 +27,13 @@ void mailbox_collect(struct mailbox *m) {
     m->last = newest;
 }
 
+void mailbox_append(struct mailbox *m, struct message *msg) {
+    msg->next = NULL;
+    if (m->last) m->last->next = msg;
+    else m->first = msg;
+    m->last = msg;
+}
+
 struct message *mailbox_next(struct mailbox *m) {
     struct message *msg = m->first;
     if (!msg || !mailbox_is_armed(msg)) return NULL;

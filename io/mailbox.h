@@ -82,6 +82,9 @@ struct message *mailbox_next(struct mailbox *m);
 /* Anyone: has something arrived since the last mailbox_collect? */
 static inline bool mailbox_has_new(const struct mailbox *m) { return atomic_load_explicit(&m->head, memory_order_relaxed) != NULL; }
 
+/* The consumer: puts a message behind those that it has collected, as if it had arrived then. It must be armed, or be so in this order. */
+void mailbox_append(struct mailbox *m, struct message *msg);
+
 /* The consumer: would a turn find something: the first message that was collected is armed now, or none is left and others arrived
  * (armed or not; behind an unarmed one they must wait anyway, and whoever arms that one asks whether to wake). */
 bool mailbox_ready(const struct mailbox *m);

@@ -303,7 +303,7 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         if (taken) task_start_disk(t, c, row, argv, argc);
         break;
     case PLAN_EXCLUSIVE:
-        if (t->n_threads == 1) {
+        if (t->n_threads == 1 && !t->transactions) {
             struct hop *h = add_hop(t, c, row, t->id, argv, argc);
             if (!h) break;
             h->run = run_spread;

@@ -15,6 +15,7 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/defer.h"
 #include "server/latency.h"
 #include "server/lend.h"
 #include "server/monitor.h"
@@ -32,30 +33,50 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
         b = mi_malloc_aligned(sizeof *b, 64);
         if (!b) abort(); /* 40 KB refused: nothing can be answered any more */
         b->replies = (struct reply){0};
+        b->late = NULL;
         b->made_next = t->made_batches;
         t->made_batches = b;
         b->message.armed = &t->armed;
         b->message.from = t->id;
         b->message.kind = MESSAGE_BATCH;
+        b->message.sequence = 0; /* a piece that another thread runs later than we borrowed its shard comes back as armed */
     }
     b->n = b->n_args = b->done = 0;
     b->to = to;
     b->next = NULL;
     b->tick = NULL;
     b->task = NULL;
-    b->slow = b->owner_only = false;
+    b->slow = b->owner_only = b->recorded = false;
+    b->order = PIECE_HOP;
+    b->n_late = 0;
     b->cycles = 0;
     b->now_ms = t->now_ms;
     return b;
 }
 
-void batch_recycle(struct thread *t, struct batch *b) {
-    struct reply *r = &b->replies;
+static void drop_refs(struct thread *t, struct reply *r) {
     for (uint32_t i = 0; i < r->n_refs; i++)
         if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+}
+
+static __attribute__((cold)) void drop_late(struct thread *t, struct batch *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        if (!b->late[i]) continue;
+        drop_refs(t, &b->late[i]->reply);
+        reply_drop(&b->late[i]->reply);
+        mi_free(b->late[i]);
+    }
+    mi_free(b->late);
+    b->late = NULL;
+}
+
+void batch_recycle(struct thread *t, struct batch *b) {
+    struct reply *r = &b->replies;
+    drop_refs(t, r);
     r->size = r->n_refs = r->refs_bytes = 0;
     r->failed = false;
     if (r->capacity > 1u << 20) reply_drop(r);
+    if (__builtin_expect(b->late != NULL, 0)) drop_late(t, b);
     b->next = t->free_batches;
     t->free_batches = b;
 }
@@ -135,7 +156,10 @@ struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task) 
     return b;
 }
 
-void outbox_send_piece(struct thread *t, struct batch *b) { queue_batch(t, b); }
+void outbox_send_piece(struct thread *t, struct batch *b) {
+    b->next = NULL;
+    queue_batch(t, b);
+}
 
 /* ---- running ---- */
 
@@ -157,6 +181,7 @@ struct batch_run {
     struct thread *t;
     struct shard *s;
     struct batch *b;
+    bool slow; /* a hop was, of those whose sender is another thread */
 };
 
 static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
@@ -169,7 +194,7 @@ static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n
 }
 
 /* Runs a hop and takes its time. */
-static __attribute__((noinline)) void run_timed(const struct batch_run *x, struct hop *h, struct reply *r) {
+static __attribute__((noinline)) void run_timed(struct batch_run *x, struct hop *h, struct reply *r) {
     struct thread *t = x->t;
     struct batch *b = x->b;
     uint64_t start = cycles_now();
@@ -183,7 +208,7 @@ static __attribute__((noinline)) void run_timed(const struct batch_run *x, struc
     }
     h->flags |= HOP_SLOW;
     h->state = cycles;
-    b->slow = true;
+    x->slow = true;
 }
 
 static __attribute__((cold)) void count_failure(struct thread *t, const struct hop *h, const struct reply *r, size_t at) {
@@ -193,7 +218,7 @@ static __attribute__((cold)) void count_failure(struct thread *t, const struct h
     measure_error(&t->measure, r->p + at + 1, r->size - at - 1);
 }
 
-static inline void run_into(const struct batch_run *x, struct hop *h, struct reply *r) {
+static inline void run_into(struct batch_run *x, struct hop *h, struct reply *r) {
     struct thread *t = x->t;
     size_t size = r->size;
     uint32_t n_refs = r->n_refs;
@@ -238,6 +263,50 @@ static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct
     b->ends[h - b->hops] = b->replies.size;
 }
 
+/* The same while transactions are under way on the shard: a hop that meets one waits, and its reply comes late. */
+static inline __attribute__((always_inline)) bool waits(struct batch_run *x, struct hop *h) {
+    struct batch *b = x->b;
+    uint32_t i = (uint32_t)(h - b->hops);
+    if (!hop_must_wait(x->s, h)) return false;
+    defer_hop(x->s, b, i);
+    b->ends[i] = b->replies.size;
+    return true;
+}
+
+static void exec_own_guarded(void *ctx, struct hop *h) {
+    struct batch *b = ((struct batch_run *)ctx)->b;
+    if (waits(ctx, h)) b->done = (uint32_t)(h - b->hops) + 1;
+    else exec_own(ctx, h);
+}
+
+static void exec_foreign_guarded(void *ctx, struct hop *h) {
+    if (!waits(ctx, h)) exec_foreign(ctx, h);
+}
+
+/* Gives every hop of these batches a place in the order of its connection, so that they need not run in this order. Those without one come before
+ * all that have one. */
+static __attribute__((cold)) void record_all(struct batch *first) {
+    struct batch *reversed = NULL;
+    for (struct batch *b = first, *next; b; b = next) {
+        next = b->next;
+        b->next = reversed;
+        reversed = b;
+    }
+    for (struct batch *b = reversed, *after = NULL, *previous; b; after = b, b = previous) {
+        previous = b->next;
+        b->next = after;
+        if (b->task || b->recorded) continue;
+        b->recorded = true;
+        for (uint32_t i = b->n; i-- > 0;) {
+            struct conn *c = b->hops[i].origin;
+            if (b->own[i].conn) continue;
+            b->own[i] = (struct own){c, c->first, b, i};
+            if (!c->first) c->last = &b->own[i];
+            c->first = &b->own[i];
+        }
+    }
+}
+
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
 static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     struct hop *h = &b->hops[0];
@@ -252,7 +321,10 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     b->cycles += cycles;
     if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     else slice_add(&t->measure, SLICE_TASK, cycles);
-    if (result == HOP_DONE) return true;
+    if (result == HOP_DONE) {
+        if (b->order == PIECE_RUN_LAST) schedule_remove(&s->schedule, b->member);
+        return true;
+    }
     b->next = NULL;
     if (t->slices_last) t->slices_last->next = b;
     else t->slices = b;
@@ -266,33 +338,115 @@ static void send_back(struct thread *t, struct batch *b) {
     thread_want_wake(t, b->message.from);
 }
 
-static void run_own(struct thread *t, struct shard *s, struct batch *b) {
-    if (b->task) {
-        if (run_piece(t, s, b)) task_piece_done(t, b->task);
+/* The keys' buckets are on their way before the hop comes. */
+static void prefetch_keys(struct shard *s, const struct hop *h) {
+    if (h->flags & HOP_NO_KEY || s->prefetch == PREFETCH_NONE) return;
+    key_prefetch_group(s, h, 0);
+    s->stats.scheduled_ahead += h->n_keys < HOP_GROUP ? h->n_keys : HOP_GROUP;
+}
+
+/* Does what a piece asks for. True: it goes back. */
+static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
+    switch ((enum piece_order)b->order) {
+    case PIECE_HOP: return run_piece(t, s, b);
+    case PIECE_SCHEDULE:
+        b->refused = !schedule_add(&s->schedule, b->member);
+        if (!b->refused) prefetch_keys(s, &b->hops[0]);
+        return true;
+    case PIECE_LET_GO: schedule_remove(&s->schedule, b->member); return true;
+    case PIECE_RUN:
+    case PIECE_RUN_LAST: b->member->owner = b; return schedule_tell(&s->schedule, b->member) && run_piece(t, s, b);
+    }
+    abort();
+}
+
+static void piece_goes_back(struct thread *t, struct batch *b) {
+    if (b->message.from == t->id) task_piece_done(t, b);
+    else send_back(t, b);
+}
+
+/* The reply of a hop that waited takes its place. */
+static void late_is_back(struct thread *t, struct deferred *d) {
+    struct batch *b = d->batch;
+    struct own *own = &b->own[d->index];
+    const struct hop *h = &b->hops[d->index];
+    d->done = true;
+    if (d->slow) log_slow(t, own->conn, command_by_number(h->row), h->argv, h->argc, h->state);
+    if (!--b->n_late) b->tick->open--;
+    if (own->conn->first == own) outbox_emit(t, own->conn);
+}
+
+static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
+    struct batch *b = d->batch;
+    struct batch_run x = {t, s, b, false};
+    s->now_ms = b->now_ms;
+    run_into(&x, &b->hops[d->index], &d->reply);
+    d->slow = x.slow;
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    schedule_remove(&s->schedule, &d->member);
+    if (b->message.from == t->id) {
+        late_is_back(t, d);
         return;
     }
-    struct batch_run x = {t, s, b};
+    mailbox_push(&t->server->threads[b->message.from]->returns, &d->message);
+    thread_want_wake(t, b->message.from);
+}
+
+/* Runs what need not wait any more. */
+static __attribute__((cold)) void run_ready(struct thread *t, struct shard *s) {
+    struct member *m;
+    while ((m = schedule_next(&s->schedule))) {
+        if (m->local) {
+            run_late(t, s, m->owner);
+            continue;
+        }
+        struct batch *b = m->owner;
+        if (run_piece(t, s, b)) piece_goes_back(t, b);
+    }
+}
+
+static inline void after_piece(struct thread *t, struct shard *s) {
+    if (s->schedule.ready) run_ready(t, s);
+}
+
+/* A batch of t's own; rest: what comes behind it. */
+static void run_own(struct thread *t, struct shard *s, struct batch *b, struct batch *rest) {
+    if (b->task) {
+        if (run_order(t, s, b)) task_piece_done(t, b);
+        after_piece(t, s);
+        return;
+    }
+    struct batch_run x = {t, s, b, false};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    batch_run(s, b->hops, b->n, false, exec_own, &x);
+    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) batch_run(s, b->hops, b->n, false, exec_own, &x);
+    else {
+        b->next = rest;
+        if (!b->recorded) record_all(b);
+        b->next = NULL;
+        batch_run(s, b->hops, b->n, false, exec_own_guarded, &x);
+    }
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    b->tick->open--;
+    if (!b->n_late) b->tick->open--;
 }
 
 static void run_foreign(struct thread *t, struct shard *s, struct batch *b) {
     t->stats.batches_taken++;
     t->stats.hops_taken += b->n;
     if (b->task) {
-        if (run_piece(t, s, b)) send_back(t, b);
+        if (run_order(t, s, b)) send_back(t, b);
+        after_piece(t, s);
         return;
     }
-    struct batch_run x = {t, s, b};
+    struct batch_run x = {t, s, b, false};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    batch_run(s, b->hops, b->n, true, exec_foreign, &x);
+    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) batch_run(s, b->hops, b->n, true, exec_foreign, &x);
+    else batch_run(s, b->hops, b->n, true, exec_foreign_guarded, &x);
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    b->slow = x.slow;
     send_back(t, b);
 }
 
@@ -309,8 +463,9 @@ void outbox_run_own(struct thread *t, struct thread *of, struct batch *first) {
         struct batch *b = first;
         first = b->next;
         b->next = NULL;
-        link_to_tick(b);
-        run_own(t, of->shard, b);
+        bool piece = b->task; /* which may be another's when it has run */
+        run_own(t, of->shard, b, first);
+        if (!piece) link_to_tick(b);
     }
 }
 
@@ -327,14 +482,22 @@ static void release_blobs(struct shard *s, struct release *m) {
 
 void outbox_run_message(struct thread *t, struct thread *of, struct message *m) {
     if (m->kind == MESSAGE_RELEASE) release_blobs(of->shard, (struct release *)m);
-    else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m);
+    else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
     else run_foreign(t, of->shard, (struct batch *)m);
 }
 
-/* From here on the own hops go by the mailbox: those of this turn, which have no records, run before. */
+/* From here on the own hops go by the mailbox: those of this turn too, at the place in the order of arrival that they have anyway. */
 static void stand_still(struct thread *t, struct message *m) {
     uint32_t from = m->from;
-    if (t->own_batch) run_own_batch(t);
+    record_all(t->own_batch);
+    while (t->own_batch) {
+        struct batch *b = t->own_batch;
+        t->own_batch = b->next;
+        link_to_tick(b);
+        b->message.sequence = t->sequence; /* armed already */
+        mailbox_append(&t->requests, &b->message);
+    }
+    t->own_last = NULL;
     t->stands_still = true;
     m->kind = MESSAGE_STOPPED;
     mailbox_push(&t->server->threads[from]->returns, m);
@@ -355,10 +518,8 @@ bool outbox_run_slices(struct thread *t) {
     t->slices = b->next;
     if (!t->slices) t->slices_last = NULL;
     b->next = NULL;
-    if (run_piece(t, t->shard, b)) {
-        if (b->message.from == t->id) task_piece_done(t, b->task);
-        else send_back(t, b);
-    }
+    if (run_piece(t, t->shard, b)) piece_goes_back(t, b);
+    after_piece(t, t->shard);
     return t->slices != NULL;
 }
 
@@ -406,6 +567,7 @@ static void exchange(struct thread *t) {
 }
 
 void outbox_flush(struct thread *t) {
+    if (t->numbers) task_draw_numbers(t);
     if (t->n_threads > 1) exchange(t);
     if (t->own_batch && thread_holds(t)) run_own_batch(t);
     if (t->n_borrowed) lend_run_borrowed(t);
@@ -419,13 +581,21 @@ void outbox_emit(struct thread *t, struct conn *c) {
     if (!c->out.p) conn_take_spare(t, c);
     while (o && o->index < o->batch->done) {
         struct batch *b = o->batch;
+        struct deferred *d = batch_late(b, o->index);
+        if (__builtin_expect(d != NULL, 0)) {
+            if (!d->done) break;
+            o = o->next;
+            one_less(t, c);
+            reply_take(&c->out, &d->reply, 0, d->reply.size);
+            continue;
+        }
         size_t start = o->index ? b->ends[o->index - 1] : 0;
         uint32_t i;
         do {
             i = o->index;
             o = o->next;
             one_less(t, c);
-        } while (o && o->batch == b && o->index == i + 1 && o->index < b->done);
+        } while (o && o->batch == b && o->index == i + 1 && o->index < b->done && !batch_late(b, o->index));
         reply_take(&c->out, &b->replies, start, b->ends[i]);
     }
     c->first = o;
@@ -435,17 +605,17 @@ void outbox_emit(struct thread *t, struct conn *c) {
 
 static void log_slow_hops(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (b->hops[i].flags & HOP_SLOW)
+        if (!batch_late(b, i) && b->hops[i].flags & HOP_SLOW)
             log_slow(t, b->own[i].conn, command_by_number(b->hops[i].row), b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
 }
 
 static void came_back(struct thread *t, struct batch *b) {
     if (b->task) {
-        task_piece_done(t, b->task);
+        task_piece_done(t, b);
         return;
     }
     b->done = b->n;
-    b->tick->open--;
+    if (!b->n_late) b->tick->open--;
     if (__builtin_expect(b->slow, 0)) log_slow_hops(t, b);
     for (uint32_t i = 0; i < b->n; i++)
         if (b->own[i].conn->first == &b->own[i]) outbox_emit(t, b->own[i].conn);
@@ -463,8 +633,7 @@ void outbox_take_returns(struct thread *t) {
             mi_free(n);
             break;
         case MESSAGE_GO:
-            t->stands_still = false;
-            thread_take_config(t);
+            task_go_on(t);
             mi_free(n);
             break;
         case MESSAGE_TOKEN:
@@ -475,6 +644,9 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
         case MESSAGE_MONITOR:
         case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
+        case MESSAGE_LATE: late_is_back(t, (struct deferred *)m); break;
+        case MESSAGE_HALT:
+        case MESSAGE_HALTED: task_halt_message(t, n); break;
         case MESSAGE_DISK: task_disk_done(t, (struct disk_job *)m); break;
         case MESSAGE_ADOPT:
             conn_open(t, (int)(n->value >> 1), n->value & 1);
@@ -523,9 +695,9 @@ void outbox_drop_batches(struct thread *t) {
         struct batch *b = t->made_batches;
         struct reply *r = &b->replies;
         t->made_batches = b->made_next;
-        for (uint32_t i = 0; i < r->n_refs; i++)
-            if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+        drop_refs(t, r);
         reply_drop(r);
+        if (b->late) drop_late(t, b);
         mi_free(b);
     }
     outbox_publish_releases(t);
@@ -539,7 +711,7 @@ static void drain(struct thread *t, struct mailbox *from) {
     for (; m; m = next) {
         next = m->next;
         if (m->kind == MESSAGE_RELEASE) release_blobs(t->shard, (struct release *)m);
-        else if (m->kind != MESSAGE_BATCH) mi_free(m);
+        else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE) mi_free(m);
     }
 }
 

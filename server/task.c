@@ -1,7 +1,8 @@
 /* Tasks: commands that need more than one hop. One at a time for a connection, which is drained before and waits until it is done.
  *
  *   kind       | states                                           | what it does
- *   FANOUT     | WAVE -> (all pieces back) -> WAVE ... -> done    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
+ *   FANOUT     | a transaction (transact.c), then WAVE -> (all    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
+ *              | pieces back) -> WAVE ... -> done                 |
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
  *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text or list a slice a tick is put into the output
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
@@ -24,36 +25,11 @@
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/task_internal.h"
 #include "server/thread.h"
 #include "shard/blob.h"
 
-enum task_kind { TASK_FANOUT, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK };
-
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
-
-struct task {
-    struct task *next; /* free list, or thread.merges */
-    struct conn *conn;
-    const struct command *row;
-    enum task_kind kind;
-    bool no_reply, started;
-    struct tick *tick; /* pinned until the end, if argv points into receive buffers */
-    struct arg *argv;  /* own array; its bytes too where copied */
-    uint32_t argc, n_keys, next_key, wave_end;
-    uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
-    uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
-    struct arg *piece_args; /* of this wave */
-    uint64_t *piece_hashes;
-    uint16_t *piece_shard; /* of each key of this wave */
-    struct batch **pieces; /* by shard, of this wave; NULL: none */
-    int64_t sum;
-    uint32_t text_shard; /* MERGE_TEXT, MERGE_LIST: whose piece is next, */
-    size_t text_at;      /* and from where on */
-    uint64_t cycles;     /* the time of all pieces */
-    size_t reply_at;     /* where its reply begins in the output */
-    struct reply error;  /* the first error; size 0: none */
-    struct hop hop;      /* EXCLUSIVE */
-};
 
 struct task *task_free(struct task *k) {
     struct task *next = k->next;
@@ -61,7 +37,9 @@ struct task *task_free(struct task *k) {
     return next;
 }
 
-static struct reply *output(struct thread *t, struct task *k) { return conn_output(t, k->conn, k->no_reply); }
+struct reply *task_output(struct thread *t, struct task *k) {
+    return conn_output(t, k->conn, k->no_reply);
+}
 
 /* Copies the argument vector, and with bytes what it points to. NULL: no memory. */
 static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
@@ -83,7 +61,7 @@ static struct arg *copy_args(struct arg *argv, uint32_t argc, bool bytes) {
     return copy;
 }
 
-static struct task *task_new(
+struct task *task_new(
     struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes) {
     struct task *k = t->free_tasks;
     if (k) t->free_tasks = k->next;
@@ -134,6 +112,8 @@ static void drop_contents(struct task *k) {
     mi_free(k->argv);
     mi_free(k->hashes);
     mi_free(k->pieces);
+    mi_free(k->members);
+    mi_free(k->intents);
     reply_drop(&k->error);
 }
 
@@ -147,7 +127,7 @@ void task_drop(struct task *k, uint32_t n_threads) {
     mi_free(k);
 }
 
-static void finish(struct thread *t, struct task *k) {
+void task_finish(struct thread *t, struct task *k) {
     struct conn *c = k->conn;
     measure_task(t, k);
     drop_contents(k);
@@ -160,7 +140,7 @@ static void finish(struct thread *t, struct task *k) {
     conn_resume_later(t, c);
 }
 
-static void no_memory(struct thread *t, struct conn *c) {
+void task_no_memory(struct thread *t, struct conn *c) {
     struct reply *r = conn_reply_begin(t, c);
     reply_no_memory(r);
     conn_reply_end(t, c, r);
@@ -168,10 +148,10 @@ static void no_memory(struct thread *t, struct conn *c) {
 
 /* ---- fan-out ---- */
 
-static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes,
-    uint32_t key_step, uint64_t state) {
+struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys,
+    uint64_t *hashes, uint32_t key_step, uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
-    b->owner_only = k->kind != TASK_FANOUT || k->row->flags & CMD_SLICED;
+    b->owner_only = (k->kind != TASK_FANOUT && k->kind != TASK_STEPS) || k->row->flags & CMD_SLICED;
     struct hop *h = &b->hops[0];
     *h = (struct hop){.origin = k->conn,
         .hash = hashes ? hashes[0] : 0,
@@ -188,13 +168,17 @@ static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct 
         .key_step = (uint8_t)key_step,
         .row = k->row->number,
         .state = state};
-    k->pieces[shard] = b;
-    k->outstanding++;
-    outbox_send_piece(t, b);
+    return k->pieces[shard] = b;
 }
 
-/* Deals the keys [next_key, wave_end) to their shards, by counting. False: no memory. */
-static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
+static void send_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys, uint64_t *hashes,
+    uint32_t key_step, uint64_t state) {
+    k->outstanding++;
+    outbox_send_piece(t, task_piece(t, k, shard, argv, argc, n_keys, hashes, key_step, state));
+}
+
+/* Deals the keys [next_key, wave_end) to pieces of their shards, by counting. False: no memory. */
+static bool deal(struct thread *t, struct task *k, uint32_t *counts) {
     uint32_t n = k->wave_end - k->next_key, step = (uint32_t)k->row->key_step, first = (uint32_t)k->row->key_first, args_at = 0,
              hashes_at = 0;
     k->piece_args = mi_malloc((n * step + t->n_threads) * sizeof *k->piece_args);
@@ -222,19 +206,19 @@ static bool deal_wave(struct thread *t, struct task *k, uint32_t *counts) {
                 from->flags &= ~(uint32_t)ARG_BLOB;
             }
         }
-        send_piece(t, k, s, args, (uint32_t)(to - args), counts[s], hashes, step, 0);
+        task_piece(t, k, s, args, (uint32_t)(to - args), counts[s], hashes, step, 0);
         args_at += (uint32_t)(to - args);
         hashes_at += counts[s];
     }
     return true;
 }
 
-static bool start_wave(struct thread *t, struct task *k) {
+bool task_deal_wave(struct thread *t, struct task *k) {
     uint32_t most = FANOUT_KEYS_MAX * t->n_threads, left = k->n_keys - k->next_key, n = left < most ? left : most;
     uint32_t *counts = mi_calloc(t->n_threads, sizeof *counts);
     if (!k->hashes) k->hashes = mi_malloc(n * sizeof *k->hashes);
     k->wave_end = k->next_key + n;
-    bool dealt = counts && k->hashes && deal_wave(t, k, counts);
+    bool dealt = counts && k->hashes && deal(t, k, counts);
     mi_free(counts);
     return dealt;
 }
@@ -253,7 +237,7 @@ static size_t value_end(const struct reply *piece, size_t at, uint32_t *ref) {
 }
 
 static bool merge_each(struct thread *t, struct task *k) {
-    struct reply *r = output(t, k);
+    struct reply *r = task_output(t, k);
     size_t *at = mi_calloc(t->n_threads, sizeof *at);
     uint32_t *ref = mi_calloc(t->n_threads, sizeof *ref);
     bool enough = at && ref;
@@ -292,13 +276,13 @@ static void merge_custom(struct thread *t, struct task *k) {
         enough = !k->pieces[s]->replies.failed; /* else its bytes end anywhere */
     }
     if (!enough) {
-        reply_no_memory(output(t, k));
+        reply_no_memory(task_output(t, k));
         mi_free(pieces);
         return;
     }
     k->hop =
         (struct hop){.origin = k->conn, .argv = k->argv, .argc = k->argc, .db = k->conn->db, .resp = k->conn->resp, .row = k->row->number};
-    k->row->merge_custom(&k->hop, pieces, n, output(t, k));
+    k->row->merge_custom(&k->hop, pieces, n, task_output(t, k));
     mi_free(pieces);
 }
 
@@ -319,7 +303,7 @@ static const char *next_bytes(struct task *k, const struct reply *piece, size_t 
 
 /* Puts the next slice of the text or list into the output. False: that was the last. */
 static bool text_goes_on(struct thread *t, struct task *k) {
-    struct reply *r = output(t, k);
+    struct reply *r = task_output(t, k);
     size_t done = 0, n;
     for (; k->text_shard < t->n_threads; k->text_shard++, k->text_at = 0) {
         const struct reply *piece = &k->pieces[k->text_shard]->replies;
@@ -351,22 +335,22 @@ static bool text_begin(struct thread *t, struct task *k) {
     if (k->no_reply) return false;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         const struct reply *piece = &k->pieces[s]->replies;
-        if (piece->failed) reply_no_memory(output(t, k));
-        else if (!list && piece->size && piece->p[0] == '-') reply_bytes(output(t, k), piece->p, piece->size);
+        if (piece->failed) reply_no_memory(task_output(t, k));
+        else if (!list && piece->size && piece->p[0] == '-') reply_bytes(task_output(t, k), piece->p, piece->size);
         else {
             size += list ? list_elements(piece) : piece->size;
             continue;
         }
         return false;
     }
-    if (list) reply_array(output(t, k), size);
-    else reply_verbatim_begin(output(t, k), "txt", size);
+    if (list) reply_array(task_output(t, k), size);
+    else reply_verbatim_begin(task_output(t, k), "txt", size);
     k->text_shard = 0;
     k->text_at = 0;
     return true;
 }
 
-static void wave_done(struct thread *t, struct task *k);
+static void all_back(struct thread *t, struct task *k);
 
 /* A slice of the text, and what comes behind the last. */
 static void text_slice(struct thread *t, struct task *k) {
@@ -374,7 +358,7 @@ static void text_slice(struct thread *t, struct task *k) {
     bool more = text_goes_on(t, k);
     slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     if (!more) {
-        wave_done(t, k);
+        all_back(t, k);
         return;
     }
     conn_mark(t, k->conn);
@@ -394,7 +378,7 @@ bool task_run_merges(struct thread *t) {
 
 /* The reply of the only piece. */
 static void take_whole(struct thread *t, struct task *k) {
-    struct reply *r = output(t, k);
+    struct reply *r = task_output(t, k);
     for (uint32_t s = 0; s < t->n_threads; s++) {
         if (!k->pieces[s]) continue;
         reply_take(r, &k->pieces[s]->replies, 0, k->pieces[s]->replies.size);
@@ -402,15 +386,7 @@ static void take_whole(struct thread *t, struct task *k) {
     }
 }
 
-/* All pieces of a wave are back, and what is put together in slices is. */
-static void wave_done(struct thread *t, struct task *k) {
-    if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
-        if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
-    } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
-    else if (k->kind == TASK_SLICED) take_whole(t, k);
-    else if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK)
-        for (uint32_t s = 0; s < t->n_threads; s++)
-            if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+void task_forget_wave(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct batch *b = k->pieces[s];
         if (!b) continue;
@@ -419,21 +395,44 @@ static void wave_done(struct thread *t, struct task *k) {
         batch_recycle(t, b);
         k->pieces[s] = NULL;
     }
-    k->next_key = k->wave_end;
     drop_wave(k);
+}
+
+bool task_merge_wave(struct thread *t, struct task *k) {
+    if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
+        if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
+    } else
+        for (uint32_t s = 0; s < t->n_threads; s++)
+            if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+    task_forget_wave(t, k);
+    k->next_key = k->wave_end;
     bool closing = k->conn->state == CONN_CLOSING || k->conn->state == CONN_REMOVED;
-    if (k->next_key < k->n_keys && !k->error.size && !(closing && k->row->flags & CMD_READONLY)) {
-        if (start_wave(t, k)) return;
-        reply_no_memory(&k->error);
-        if (k->row->merge == MERGE_EACH) k->conn->out.failed = true;
-    }
-    if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK) {
-        struct reply *r = output(t, k);
+    return k->next_key < k->n_keys && !k->error.size && !(closing && k->row->flags & CMD_READONLY);
+}
+
+void task_fanout_reply(struct thread *t, struct task *k) {
+    struct reply *r = task_output(t, k);
+    if (k->row->merge == MERGE_EACH && k->next_key < k->n_keys)
+        k->conn->out.failed = true; /* no memory in the middle of it, or nobody reads on */
+    else if (k->row->merge != MERGE_EACH) {
         if (k->error.size) reply_bytes(r, k->error.p, k->error.size);
         else if (k->row->merge == MERGE_SUM) reply_int(r, k->sum);
         else reply_ok(r);
     }
-    finish(t, k);
+    task_finish(t, k);
+}
+
+/* All pieces of another kind are back, and what is put together in slices is. */
+static void all_back(struct thread *t, struct task *k) {
+    if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
+    else if (k->kind == TASK_SLICED) take_whole(t, k);
+    else if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK) {
+        task_merge_wave(t, k);
+        task_fanout_reply(t, k);
+        return;
+    }
+    task_forget_wave(t, k);
+    task_finish(t, k);
 }
 
 /* SCAN: the piece of shard wave_end is back. True: the next shard's is on its way. */
@@ -444,10 +443,15 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
     return true;
 }
 
-void task_piece_done(struct thread *t, struct task *k) {
+void task_piece_done(struct thread *t, struct batch *b) {
+    struct task *k = b->task;
+    if (k->kind == TASK_FANOUT || k->kind == TASK_STEPS) {
+        transact_answer(t, k, b);
+        return;
+    }
     if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
     if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) text_slice(t, k);
-    else wave_done(t, k);
+    else all_back(t, k);
 }
 
 static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {
@@ -461,22 +465,10 @@ static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {
     return true;
 }
 
-void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = task_new(t, c, row, TASK_FANOUT, argv, argc, n_keys > FANOUT_KEYS_MAX);
-    if (!k) {
-        no_memory(t, c);
-        return;
-    }
-    k->n_keys = n_keys;
-    if (start_wave(t, k)) return;
-    reply_no_memory(output(t, k));
-    finish(t, k);
-}
-
 void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct task *k = task_new(t, c, row, TASK_ALL, argv, argc, true);
     if (!k) {
-        no_memory(t, c);
+        task_no_memory(t, c);
         return;
     }
     for (uint32_t s = 0; s < t->n_threads; s++) send_piece(t, k, s, k->argv, argc, 0, NULL, 1, 0);
@@ -485,7 +477,7 @@ void task_start_all(struct thread *t, struct conn *c, const struct command *row,
 void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct task *k = task_new(t, c, row, TASK_CURSOR, argv, argc, true);
     if (!k) {
-        no_memory(t, c);
+        task_no_memory(t, c);
         return;
     }
     k->wave_end = cursor_shard(&argv[1], t->n_threads);
@@ -498,12 +490,12 @@ void task_start_disk(struct thread *t, struct conn *c, const struct command *row
     struct task *k = task_new(t, c, row, TASK_DISK, argv, argc, true);
     struct disk_job *job = k ? mi_malloc(sizeof *job) : NULL;
     if (!k) {
-        no_memory(t, c);
+        task_no_memory(t, c);
         return;
     }
     if (!job) {
-        reply_no_memory(output(t, k));
-        finish(t, k);
+        reply_no_memory(task_output(t, k));
+        task_finish(t, k);
         return;
     }
     *job = (struct disk_job){.message = {.from = t->id}, .thread = t, .task = k, .work = row->on_disk, .config = *config_current()};
@@ -511,11 +503,11 @@ void task_start_disk(struct thread *t, struct conn *c, const struct command *row
 }
 
 void task_disk_done(struct thread *t, struct disk_job *job) {
-    struct reply *r = output(t, job->task);
+    struct reply *r = task_output(t, job->task);
     if (job->good) reply_ok(r);
     else reply_error(r, job->why);
     job->task->cycles = job->cycles;
-    finish(t, job->task);
+    task_finish(t, job->task);
     mi_free(job);
 }
 
@@ -535,23 +527,23 @@ static struct task *hashed_task(
     struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
     struct task *k = task_new(t, c, row, TASK_EXCLUSIVE, argv, argc, true);
     if (!k) {
-        no_memory(t, c);
+        task_no_memory(t, c);
     } else if (!hash_keys(t, k, n_keys)) {
-        reply_no_memory(output(t, k));
-        finish(t, k);
+        reply_no_memory(task_output(t, k));
+        task_finish(t, k);
         return NULL;
     }
     return k;
 }
 
-static void ask_for_token(struct thread *t, struct task *k) {
+void task_ask_for_token(struct thread *t, struct task *k) {
     t->stats.exclusives++;
     send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
 }
 
 void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
     struct task *k = hashed_task(t, c, row, argv, argc, n_keys);
-    if (k) ask_for_token(t, k);
+    if (k) task_ask_for_token(t, k);
 }
 
 static void send_sliced(struct thread *t, struct task *k, uint32_t shard, uint64_t state) {
@@ -568,7 +560,7 @@ void task_start_sliced(struct thread *t, struct conn *c, const struct command *r
         const struct arg *key = &k->argv[row->key_first + i * (uint32_t)row->key_step];
         uint32_t s = thread_shard_of(t, key, k->hashes[i]);
         if (i && s != shard) {
-            ask_for_token(t, k);
+            task_ask_for_token(t, k);
             return;
         }
         shard = s;
@@ -606,9 +598,46 @@ void task_token_message(struct thread *t, struct note *n) {
     give_token(t);
 }
 
+/* First no transaction may be under way, and none begins. */
 void task_token(struct thread *t, struct task *k) {
     k->outstanding = t->n_threads;
+    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_HALT, k, 0);
+}
+
+void task_halted(struct thread *t) {
+    if (!t->halted || t->transactions) return;
+    send_note(t, t->halted_for, false, MESSAGE_HALTED, t->halted, 0);
+    t->halted = NULL;
+}
+
+void task_halt_message(struct thread *t, struct note *n) {
+    struct task *k = n->task;
+    uint32_t from = n->message.from;
+    bool halt = n->message.kind == MESSAGE_HALT;
+    mi_free(n);
+    if (halt) {
+        t->no_transactions = true;
+        t->halted = k;
+        t->halted_for = from;
+        task_halted(t);
+        return;
+    }
+    if (--k->outstanding) return;
+    k->outstanding = t->n_threads;
     for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, true, MESSAGE_STOP, k, 0);
+}
+
+void task_go_on(struct thread *t) {
+    t->stands_still = t->no_transactions = false;
+    thread_take_config(t);
+    transact_resume(t);
+}
+
+static void run_fanout(struct thread *t, struct task *k, struct shard *const *shards) {
+    do
+        for (uint32_t s = 0; s < t->n_threads; s++)
+            if (k->pieces[s]) k->pieces[s]->hops[0].run(shards[s], &k->pieces[s]->hops[0], &k->pieces[s]->replies);
+    while (task_merge_wave(t, k) && task_deal_wave(t, k));
 }
 
 void task_stopped(struct thread *t, struct task *k) {
@@ -634,15 +663,16 @@ void task_stopped(struct thread *t, struct task *k) {
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();
     atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);
-    k->row->on_spread(&x, &k->hop, output(t, k));
+    if (k->kind == TASK_FANOUT) run_fanout(t, k, shards);
+    else k->row->on_spread(&x, &k->hop, task_output(t, k));
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     k->cycles = cycles_now() - start;
     mi_free(shards);
     for (uint32_t s = 0; s < t->n_threads; s++)
         if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
-    t->stands_still = false;
-    thread_take_config(t);
+    task_go_on(t);
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
     if (k->hop.state) send_sliced(t, k, t->id, k->hop.state);
-    else finish(t, k);
+    else if (k->kind == TASK_FANOUT) task_fanout_reply(t, k);
+    else task_finish(t, k);
 }

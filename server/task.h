@@ -15,7 +15,17 @@ void task_start_cursor(struct thread *t, struct conn *c, const struct command *r
 void task_start_sliced(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
-void task_piece_done(struct thread *t, struct task *task);
+/* A piece has come back, or was run here. */
+void task_piece_done(struct thread *t, struct batch *b);
+/* Numbers for the transactions that are sent in this flush. */
+void task_draw_numbers(struct thread *t);
+void task_halt_message(struct thread *t, struct note *n);
+/* Tells the coordinator who waits for it that no transaction is under way, once that is so. */
+void task_halted(struct thread *t);
+/* GO: no coordinator holds the shard any more. */
+void task_go_on(struct thread *t);
+/* Begins what waited for that. */
+void transact_resume(struct thread *t);
 void task_stopped(struct thread *t, struct task *task);
 /* Goes on with the tasks that put texts together. True: there is more to do at once. */
 bool task_run_merges(struct thread *t);

@@ -28,6 +28,7 @@
 #include "server/config.h"
 #include "server/measure.h"
 #include "server/route.h"
+#include "shard/schedule.h"
 #include "shard/shard.h"
 
 #define BATCH_HOPS 256u /* hops of a batch: what stays in a core's L2 with its arguments */
@@ -71,6 +72,18 @@ enum message_kind {
     MESSAGE_MONITOR,      /* returns: lines for monitors */
     MESSAGE_DISK,         /* returns: what was given to the disk's thread is done */
     MESSAGE_MONITOR_LEFT, /* returns: the sender has one monitor less */
+    MESSAGE_LATE,         /* returns: a hop that waited for a transaction has run */
+    MESSAGE_HALT,         /* returns: start no transaction, and say when yours have ended */
+    MESSAGE_HALTED,       /* returns: so it is */
+};
+
+/* What a piece asks of its shard. */
+enum piece_order {
+    PIECE_HOP,      /* to be run, no transaction */
+    PIECE_SCHEDULE, /* to take its member in */
+    PIECE_RUN,      /* to run its hop as soon as its member may begin */
+    PIECE_RUN_LAST, /* and then to let the member go */
+    PIECE_LET_GO,   /* to let the member go: it has run, or is withdrawn */
 };
 
 /* A batch of hops for one shard, lent to whoever runs it, and back with the replies. */
@@ -83,10 +96,16 @@ struct batch {
     struct tick *tick;
     struct task *task; /* of pieces: the task that waits */
     struct batch *made_next;
-    uint32_t done, n_args; /* hops that have their reply */
-    bool slow;             /* a hop of it was (HOP_SLOW) */
-    bool owner_only;       /* a piece that may go on and on: no borrower runs it */
-    uint64_t cycles;       /* of a piece: the time it took */
+    uint32_t done, n_args;  /* hops that have their reply */
+    bool slow;              /* a hop of it was (HOP_SLOW) */
+    bool owner_only;        /* a piece that may go on and on: no borrower runs it */
+    uint64_t cycles;        /* of a piece: the time it took */
+    uint8_t order;          /* of a piece: enum piece_order */
+    bool refused;           /* of PIECE_SCHEDULE: it came too late */
+    bool recorded;          /* all its hops have a place in the order of their connections */
+    uint32_t n_late;        /* hops that wait for transactions, or whose replies are on their way */
+    struct deferred **late; /* by hop; NULL: none ever waited */
+    struct member *member;  /* of a piece of a transaction */
     _Alignas(64) struct hop hops[BATCH_HOPS];
     struct arg args[BATCH_ARGS];
     size_t ends[BATCH_HOPS]; /* where in replies each reply ends */
@@ -131,6 +150,7 @@ struct thread_stats {
     uint64_t clients, errors, sends, evicted_clients;
     uint64_t lends, lent_hops, found_lent,
         wanted; /* batches, and hops, run on borrowed shards; turns that found the own one lent; of these, had to ask for it */
+    uint64_t transactions, transactions_whole, withdrawn, given_up;
     uint64_t longest_keep_ns;                 /* CPU time of the longest slice of housekeeping */
     uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
@@ -203,6 +223,13 @@ struct thread {
     uint64_t startup_bytes;   /* of its shard, before the first key */
     bool monitored;           /* some connection monitors, on whatever thread */
     uint64_t commands_before; /* stats.commands at the start of the tick before */
+    /* Transactions. */
+    struct task *numbers;                      /* they are sent in the next flush */
+    struct task *waiting_tasks, *waiting_last; /* they begin at GO */
+    uint32_t transactions;                     /* under way */
+    bool no_transactions;                      /* a coordinator wants all shards to itself: none begins */
+    struct task *halted;                       /* whose coordinator is to be told when none is under way, and on which thread it is */
+    uint32_t halted_for;
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
     uint32_t token_first, token_n, token_capacity;
@@ -216,6 +243,7 @@ struct server {
     struct hash_secret secret;
     struct budget budget; /* maxmemory */
     _Atomic uint64_t next_client_id;
+    _Alignas(64) _Atomic uint64_t transaction; /* the number drawn last */
     _Atomic uint64_t clients;
     _Atomic uint64_t clients_memory; /* bytes, while maxmemory-clients is set */
     _Atomic bool stopping;

@@ -64,6 +64,7 @@ struct member {
     bool local, told, begun, in;
     struct member *next, *previous; /* of the shard, in order */
     struct member *next_ready;
+    void *owner; /* the sender's */
 };
 
 struct schedule_stats {

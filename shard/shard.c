@@ -168,6 +168,7 @@ void shard_drop(struct shard *s) {
         free_trash(s);
     }
     expire_drop(s);
+    schedule_drop(&s->schedule);
     memory_free(m, dbs, n * sizeof *dbs);
     memory_free(m, order, 2 * n * sizeof *order);
     memory_free(m, s, sizeof *s);

@@ -13,6 +13,7 @@
 #include "shard/hash.h"
 #include "shard/hop.h"
 #include "shard/memory.h"
+#include "shard/schedule.h"
 #include "shard/table.h"
 #include "shard/wheel.h"
 
@@ -30,6 +31,7 @@ struct shard_stats {
     uint64_t dirty;                 /* changes of keys since the start */
     uint64_t hops, batches, groups; /* groups: of hops that were prefetched together */
     uint64_t prefetched, ahead;     /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */
+    uint64_t scheduled_ahead;       /* keys prefetched when their transaction was scheduled */
     uint64_t longest_expire_ns;     /* by the clock given to shard_work */
 };
 
@@ -56,10 +58,11 @@ struct shard {
     struct db **dbs; /* by number */
     struct db **by_id;
     uint32_t n_dbs, id, shards;
-    uint8_t prefetch;   /* enum prefetch_level */
-    bool active_expire; /* DEBUG SET-ACTIVE-EXPIRE */
-    bool hide_expired;  /* CLIENT PAUSE: expired keys are hidden from readers, and nothing deletes them */
-    bool out_of_memory; /* the last hop was refused memory */
+    uint8_t prefetch;         /* enum prefetch_level */
+    bool active_expire;       /* DEBUG SET-ACTIVE-EXPIRE */
+    bool hide_expired;        /* CLIENT PAUSE: expired keys are hidden from readers, and nothing deletes them */
+    bool out_of_memory;       /* the last hop was refused memory */
+    struct schedule schedule; /* transactions under way */
     struct wheel wheel;
     uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */
     struct wheel_rebuild *rebuild; /* of the wheel, if one is going on */

@@ -1,0 +1,82 @@
+/* Fan-out: one piece a shard with the keys that lie there, as a transaction; the replies are put together by the row's merge.
+ *
+ * A command of up to FANOUT_KEYS_MAX keys a shard has an intent on each, and one wave. With more keys than that it has intents on its database as a whole,
+ * on every shard, and goes through the keys in waves of bounded size.
+ */
+#include <mimalloc.h>
+
+#include "server/outbox.h"
+#include "server/task_internal.h"
+#include "server/thread.h"
+
+/* The members of a dealt wave: an intent on the database, and one on each key. */
+static bool intents_on_keys(struct thread *t, struct task *k) {
+    bool write = k->row->flags & CMD_WRITE;
+    struct intent *next = k->intents = mi_malloc((k->n_keys + t->n_threads) * sizeof *k->intents);
+    if (!next) return false;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        if (!k->pieces[s]) continue;
+        const struct hop *h = &k->pieces[s]->hops[0];
+        struct member *m = &k->members[s];
+        m->intents = next;
+        intent_on_database(next++, h->db, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+        for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(next++, h->db, h->hashes[i], write);
+        m->n_intents = (uint32_t)(next - m->intents);
+    }
+    return true;
+}
+
+static bool intents_on_database(struct thread *t, struct task *k) {
+    k->whole = true;
+    k->intents = mi_malloc(t->n_threads * sizeof *k->intents);
+    if (!k->intents) return false;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        intent_on_database(&k->intents[s], k->conn->db, k->row->flags & CMD_WRITE ? INTENT_WRITE : INTENT_READ);
+        k->members[s].intents = &k->intents[s];
+        k->members[s].n_intents = 1;
+    }
+    return true;
+}
+
+void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    bool many = n_keys > FANOUT_KEYS_MAX * t->n_threads;
+    struct task *k = task_new(t, c, row, TASK_FANOUT, argv, argc, many);
+    if (!k) {
+        task_no_memory(t, c);
+        return;
+    }
+    k->n_keys = n_keys;
+    k->members = mi_calloc(t->n_threads, sizeof *k->members);
+    if (k->members && (many ? intents_on_database(t, k) : task_deal_wave(t, k) && intents_on_keys(t, k))) {
+        transact_begin(t, k);
+        return;
+    }
+    task_forget_wave(t, k);
+    reply_no_memory(task_output(t, k));
+    task_finish(t, k);
+}
+
+/* What was sent to schedule has no keys; the waves bring their own pieces. */
+static void next_wave(struct thread *t, struct task *k) {
+    task_forget_wave(t, k);
+    if (task_deal_wave(t, k)) {
+        transact_send_wave(t, k, false);
+        return;
+    }
+    task_forget_wave(t, k);
+    if (!k->error.size) reply_no_memory(&k->error);
+    transact_let_go(t, k);
+}
+
+void task_fanout_step(struct thread *t, struct task *k) {
+    bool begins = k->txn.standing && !k->stood;
+    k->stood = true;
+    if (begins && k->whole) next_wave(t, k);
+    else if (begins) transact_send_wave(t, k, true);
+    else if (!k->letting_go && task_merge_wave(t, k)) next_wave(t, k);
+    else if (k->whole && !k->letting_go) transact_let_go(t, k);
+    else {
+        transact_end(t, k);
+        task_fanout_reply(t, k);
+    }
+}

@@ -1,0 +1,80 @@
+/* What a task is made of, for the files that see tasks through: task.c, transact.c, steps.c. */
+#ifndef SERVER_TASK_INTERNAL_H
+#define SERVER_TASK_INTERNAL_H
+
+#include "server/task.h"
+#include "server/txn.h"
+#include "shard/schedule.h"
+
+enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK };
+
+struct task {
+    struct task *next; /* free list, or thread.merges */
+    struct conn *conn;
+    const struct command *row;
+    enum task_kind kind;
+    bool no_reply, started;
+    struct tick *tick; /* pinned until the end, if argv points into receive buffers */
+    struct arg *argv;  /* own array; its bytes too where copied */
+    uint32_t argc, n_keys, next_key, wave_end;
+    uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
+    uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
+    struct arg *piece_args; /* of this wave */
+    uint64_t *piece_hashes;
+    uint16_t *piece_shard; /* of each key of this wave */
+    struct batch **pieces; /* by shard, of this wave; NULL: none */
+    int64_t sum;
+    uint32_t text_shard; /* MERGE_TEXT, MERGE_LIST: whose piece is next, */
+    size_t text_at;      /* and from where on */
+    uint64_t cycles;     /* the time of all pieces */
+    size_t reply_at;     /* where its reply begins in the output */
+    struct reply error;  /* the first error; size 0: none */
+    struct hop hop;      /* EXCLUSIVE */
+    /* Transactions (transact.c). */
+    struct txn txn;
+    struct member *members; /* by shard; those with intents take part */
+    struct intent *intents; /* of all members */
+    bool whole;             /* its intents are on the database: very many keys */
+    bool stood;             /* its members have stood on all shards */
+    bool letting_go;        /* its last messages are out */
+    uint32_t step;          /* STEPS: which comes next */
+    struct carrier *carrier;
+};
+
+/* task.c */
+struct reply *task_output(struct thread *t, struct task *k);
+struct task *task_new(
+    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes);
+void task_finish(struct thread *t, struct task *k);
+/* Replies that there is no memory for a task. */
+void task_no_memory(struct thread *t, struct conn *c);
+/* A piece for a shard, not sent yet: it becomes k->pieces[shard]. */
+struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys,
+    uint64_t *hashes, uint32_t key_step, uint64_t state);
+/* Deals the keys [next_key, wave_end) to pieces of their shards, unsent. False: no memory. */
+bool task_deal_wave(struct thread *t, struct task *k);
+/* All pieces of a wave are back: their replies become part of the task's. True: there are more keys. */
+bool task_merge_wave(struct thread *t, struct task *k);
+/* The end of a fan-out: what the merge makes of all waves, and finish. */
+void task_fanout_reply(struct thread *t, struct task *k);
+/* Drops the pieces that were dealt or sent, unread. */
+void task_forget_wave(struct thread *t, struct task *k);
+/* Waits for the token; then the command runs while all shards stand still. */
+void task_ask_for_token(struct thread *t, struct task *k);
+
+/* transact.c: the life of a transaction. A task begins one once its members are set up, and is told by its kind's step function when they stand, and
+ * when each wave is done. */
+void transact_begin(struct thread *t, struct task *k);
+/* Sends the pieces that were made; last: their members go with them. */
+void transact_send_wave(struct thread *t, struct task *k, bool last);
+/* Lets go of all members that stand; then the step function is called a last time, with k->letting_go. */
+void transact_let_go(struct thread *t, struct task *k);
+/* The task is over, or goes on as another kind. */
+void transact_end(struct thread *t, struct task *k);
+/* An answer to a piece. */
+void transact_answer(struct thread *t, struct task *k, struct batch *b);
+
+/* fanout.c: all members stand, or a wave is done. */
+void task_fanout_step(struct thread *t, struct task *k);
+
+#endif

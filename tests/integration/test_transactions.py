@@ -1,0 +1,152 @@
+"""Commands over several shards happen at once: nobody sees half of one."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from configurations import LIGHT, SOAK
+from resp import encode
+
+SECONDS = 60 if SOAK else 2
+
+
+class Workers:
+    """Functions that are called again and again, each in a thread and with a connection of its own, until the time is over or one fails."""
+
+    def __init__(self, server):
+        self.server, self.faults, self.end = server, [], time.monotonic() + SECONDS
+
+    def run(self, *functions):
+        threads = [threading.Thread(target=self.loop, args=(f, number)) for number, f in enumerate(functions)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not self.faults, self.faults[0]
+
+    def loop(self, function, number):
+        rng, rounds = random.Random(number), 0
+        try:
+            with self.server.client(timeout=60) as c:
+                while not rounds or (time.monotonic() < self.end and not self.faults):
+                    function(c, rng)
+                    rounds += 1
+        except Exception as fault:      # noqa: BLE001
+            self.faults.append('%s: %s' % (type(fault).__name__, fault))
+
+
+def keys_of(count):
+    return [b'key:%d' % n for n in range(count)]
+
+
+@pytest.mark.parametrize('count', [2, 5, 40, 3000 // (10 if LIGHT else 1)])
+def test_who_reads_several_keys_sees_all_or_nothing_of_who_writes_them(server, count):
+    keys = keys_of(count)
+    with server.client() as c:
+        assert c.command('MSET', *(x for k in keys for x in (k, b'0'))) == b'OK'
+    numbers = iter(range(1, 1 << 30))
+
+    def write(c, rng):
+        order = rng.sample(keys, len(keys))
+        value = b'%d' % next(numbers)
+        assert c.command('MSET', *(x for k in order for x in (k, value))) == b'OK'
+
+    def read(c, rng):
+        values = c.command('MGET', *rng.sample(keys, len(keys)))
+        assert len(set(values)) == 1, values[:10]
+
+    Workers(server).run(write, write, read, read, read)
+
+
+def test_plain_commands_take_their_place_between_transactions(server):
+    """Two keys written together and read one after the other: the second never shows an older state than the first."""
+    def write(c, rng):
+        value = b'%d' % write.next
+        write.next += 1
+        assert c.command('MSET', 'a', value, 'b', value, 'c', value) == b'OK'
+    write.next = 1
+
+    def read(c, rng):
+        first, second = rng.sample('abc', 2)
+        x, y = int(c.command('GET', first) or 0), int(c.command('GET', second) or 0)
+        assert x <= y, (first, x, second, y)
+
+    def pipeline(c, rng):
+        order = [rng.choice('abc') for _ in range(30)]
+        values = [int(v or 0) for v in c.pipeline([('GET', k) for k in order])]
+        for k in 'abc':
+            seen = [v for key, v in zip(order, values) if key == k]
+            assert seen == sorted(seen), (order, values)
+
+    Workers(server).run(write, read, read, pipeline, pipeline)
+
+
+def test_counts_of_keys_that_come_and_go_together(server):
+    keys = keys_of(7)
+
+    def write(c, rng):
+        assert c.command('MSET', *(x for k in keys for x in (k, b'v'))) == b'OK'
+        assert c.command(rng.choice(['DEL', 'UNLINK']), *rng.sample(keys, 7)) in (0, 7)
+
+    def count(c, rng):
+        assert c.command(rng.choice(['EXISTS', 'TOUCH']), *keys) in (0, 7)
+
+    Workers(server).run(write, write, count, count)
+
+
+def test_flushing_comes_between_and_not_into(server):
+    keys = keys_of(5)
+
+    def write(c, rng):
+        assert c.command('MSET', *(x for k in keys for x in (k, b'v'))) == b'OK'
+
+    def count(c, rng):
+        assert c.command('EXISTS', *keys) in (0, 5)
+
+    def flush(c, rng):
+        assert c.command('FLUSHALL') == b'OK'
+
+    Workers(server).run(write, write, count, count, flush)
+
+
+def test_replies_of_a_pipeline_stay_in_order_while_some_wait(server):
+    """Long pipelines of plain commands, of which some meet intents of others and come late."""
+    def transact(c, rng):
+        c.command('MSET', 'a', 'x', 'b', 'x', 'd', 'x')
+
+    def pipeline(c, rng):
+        commands, expected = [], []
+        own = b'own:%d' % id(c)
+        for number in range(100):
+            if rng.random() < .5:
+                commands.append(('SET', rng.choice('abd'), 'x'))
+                expected.append(b'OK')
+            elif rng.random() < .5:
+                commands.append(('ECHO', str(number)))
+                expected.append(b'%d' % number)
+            else:
+                commands += [('SET', own, str(number)), ('GET', own)]
+                expected += [b'OK', b'%d' % number]
+        assert c.pipeline(commands) == expected
+
+    Workers(server).run(transact, transact, transact, pipeline, pipeline)
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(server):
+    keys = keys_of(20)
+
+    def leave(c, rng):
+        with server.client() as other:
+            other.send(encode('MSET', *(x for k in keys for x in (k, b'v'))) * 5 + encode('MGET', *keys) * 5)
+
+    def stay(c, rng):
+        assert len(set(c.command('MGET', *keys))) == 1
+
+    Workers(server).run(leave, leave, stay)
+    with server.client() as c:
+        while bytes(c.command('CLIENT', 'LIST')).count(b'\n') > 1:
+            pass        # what those who left had asked for still runs
+        assert c.command('MSET', *(x for k in keys for x in (k, b'w'))) == b'OK'
+        assert c.command('MGET', *keys) == [b'w'] * 20
