@@ -51,7 +51,7 @@ static const char *const names_tls_clients[] = {"no", "yes", "optional", NULL};
 
 const struct directive directives[] = {
     GROUP("Network"),
-    {ROW("bind", DIRECTIVE_BIND, bind, "* -::*", MUTABLE, "Addresses to listen on, or host names, which are looked up at start (their first IPv4 address; `CONFIG SET` takes these names and `localhost`). A leading `-`: skip it if this machine does not have it; `*` and `::*`: all of IPv4, of IPv6"), .apply = apply_bind, .expects = "up to 16 addresses or host names"},
+    {ROW("bind", DIRECTIVE_BIND, bind, "* -::*", MUTABLE, "Addresses to listen on, or host names (looked up at start: their first IPv4 address). A leading `-`: skip it if this machine does not have it; `*` and `::*`: all of IPv4, of IPv6"), .apply = apply_bind, .expects = "up to 16 addresses or host names"},
     NUMBER("port", port, 0, 65535, "6379", MUTABLE, "TCP port; 0: no TCP", .apply = apply_port),
     NUMBER("tcp-backlog", tcp_backlog, 0, INT32_MAX, "511", FIXED, "Connections that may wait to be accepted"),
     NUMBER("tcp-keepalive", tcp_keepalive_s, 0, INT32_MAX, "300", MUTABLE, "Seconds between keepalive probes, for connections from then on; 0: none"),

@@ -250,8 +250,8 @@ void directive_show(const struct directive *d, const struct config *c, char out[
     }
 }
 
-_Static_assert(
-    CONFIG_BIND_MAX * CONFIG_HOST_MAX < DIRECTIVE_SHOW_MAX && CONFIG_SAVE_MAX * 42 < DIRECTIVE_SHOW_MAX && CONFIG_TEXT_MAX < DIRECTIVE_SHOW_MAX,
+_Static_assert(CONFIG_BIND_MAX *CONFIG_HOST_MAX < DIRECTIVE_SHOW_MAX && CONFIG_SAVE_MAX * 42 < DIRECTIVE_SHOW_MAX &&
+        CONFIG_TEXT_MAX < DIRECTIVE_SHOW_MAX,
     "every value fits");
 
 struct config *config_defaults(void) {

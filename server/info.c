@@ -69,8 +69,12 @@ static void append_commands(const struct measure *m, bool histograms, struct rep
 
 static void first_part(struct shard *s, const struct hop *h, struct reply *r) {
     struct thread *t = server.threads[s->id];
-    struct figures f = {
-        .shard = s->stats, .thread = t->stats, .startup_bytes = t->startup_bytes, .n_dbs = s->n_dbs, .n_errors = t->measure.n_errors};
+    struct figures f = {.shard = s->stats,
+        .schedule = s->schedule.stats,
+        .thread = t->stats,
+        .startup_bytes = t->startup_bytes,
+        .n_dbs = s->n_dbs,
+        .n_errors = t->measure.n_errors};
     bool keyspace = wants(h, "keyspace", true);
     f.with_slices = wants(h, "threads", false);
     memory_stats(s->memory, &f.memory);
@@ -113,6 +117,7 @@ enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) {
 
 enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
     (void)h;
+    s->schedule.stats = (struct schedule_stats){0};
     struct thread_stats *t = &server.threads[s->id]->stats;
     uint64_t clients = t->clients, dirty = s->stats.dirty;
     *t = (struct thread_stats){.clients = clients};

@@ -8,6 +8,7 @@
  * of the walk over them, to the end. */
 struct figures {
     struct shard_stats shard;
+    struct schedule_stats schedule;
     struct thread_stats thread;
     struct memory_stats memory;
     uint64_t table_bytes, startup_bytes;

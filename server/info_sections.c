@@ -305,6 +305,18 @@ static void slices(struct text *x, uint32_t thread, const char *p) {
     }
 }
 
+/* Those that the thread coordinated; and what its shard saw of all. */
+static void transactions(struct text *x, uint32_t thread, const struct figures *f) {
+    const struct thread_stats *t = &f->thread;
+    const struct schedule_stats *s = &f->schedule;
+    text_add(x,
+        "thread%u_transactions:count=%llu,whole_database=%llu,withdrawn=%llu,given_up=%llu,scheduled=%llu,immediate=%llu,late=%llu,"
+        "deferred=%llu"
+        ",out_of_order=%llu,prefetched_keys=%llu\r\n",
+        thread, (ull)t->transactions, (ull)t->transactions_whole, (ull)t->withdrawn, (ull)t->given_up, (ull)s->scheduled, (ull)s->immediate,
+        (ull)s->late, (ull)s->deferred, (ull)s->out_of_order, (ull)f->shard.scheduled_ahead);
+}
+
 static void threads_section(struct text *x, const struct sums *s) {
     text_add(x, "# Threads\r\n");
     for (uint32_t i = 0; i < s->n; i++) {
@@ -319,6 +331,7 @@ static void threads_section(struct text *x, const struct sums *s) {
             ",lends=%llu,lent_hops=%llu,found_lent=%llu,wanted=%llu\r\n",
             (ull)t->hops_sent, (ull)t->batches_sent, (ull)t->hops_taken, (ull)t->batches_taken, ratio(t->hops_sent, t->batches_sent),
             (ull)t->tasks, (ull)t->exclusives, (ull)t->lends, (ull)t->lent_hops, (ull)t->found_lent, (ull)t->wanted);
+        transactions(x, i, &f);
         if (p) slices(x, i, p);
     }
 }

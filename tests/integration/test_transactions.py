@@ -150,3 +150,35 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(server):
             pass        # what those who left had asked for still runs
         assert c.command('MSET', *(x for k in keys for x in (k, b'w'))) == b'OK'
         assert c.command('MGET', *keys) == [b'w'] * 20
+
+
+@pytest.mark.several_threads
+def test_info_tells_what_was_scheduled_and_that_its_keys_were_prefetched_first(server):
+    keys = keys_of(20)
+    with server.client() as c:
+        for _ in range(10):
+            c.command('MSET', *(x for k in keys for x in (k, b'v')))
+        c.command('CONFIG', 'SET', 'prefetch', 'none')
+        lines = [v for name, v in server.info('threads').items() if name.endswith('_transactions')]
+        fields = [dict(f.split('=') for f in line.split(',')) for line in lines]
+
+        def total(name):
+            return sum(int(f[name]) for f in fields)
+        assert total('count') == 10
+        assert total('scheduled') >= 20
+        assert total('prefetched_keys') == 200
+        assert total('withdrawn') <= 20
+
+
+@pytest.mark.several_threads
+def test_withdrawals_stay_few_under_contention(server):
+    """Everybody wants the same two keys."""
+    def write(c, rng):
+        c.pipeline([('MSET', 'a', 'x', 'b', 'x')] * 20)
+
+    def read(c, rng):
+        c.pipeline([('MGET', 'b', 'a')] * 20)
+
+    Workers(server).run(*[write, read] * 8)
+    fields = [dict(f.split('=') for f in v.split(',')) for name, v in server.info('threads').items() if name.endswith('_transactions')]
+    assert sum(int(f['withdrawn']) for f in fields) <= 2 * sum(int(f['count']) for f in fields)
