@@ -141,6 +141,23 @@ static void refuses_what_cannot_be(void **state) {
     close(fd);
 }
 
+static void tells_addresses_from_names(void **state) {
+    (void)state;
+    static const char *const addresses[] = {"127.0.0.1", "::1", "*", "::*", "0.0.0.0", "::"};
+    static const char *const names[] = {"localhost", "", "-127.0.0.1", "127.0.0.1 ", "host.example", "1.2.3.4.5", "::1::"};
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) assert_true(socket_is_address(addresses[i]));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_false(socket_is_address(names[i]));
+}
+
+static void looks_names_up(void **state) {
+    (void)state;
+    char numbers[SOCKET_NUMBERS_SIZE];
+    assert_null(socket_look_up("localhost", numbers));
+    assert_string_equal(numbers, "127.0.0.1");
+    assert_non_null(socket_look_up("no-such-host.invalid", numbers));
+    assert_non_null(socket_look_up("", numbers));
+}
+
 static void tunes(void **state) {
     (void)state;
     int listener = socket_listen_tcp("127.0.0.1", 0, 10), client = connect_ipv4(port_of(listener)), value;
@@ -233,6 +250,8 @@ int main(void) {
         cmocka_unit_test(names_both_ends_of_ipv6),
         cmocka_unit_test(all_addresses_stand_side_by_side),
         cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(tells_addresses_from_names),
+        cmocka_unit_test(looks_names_up),
         cmocka_unit_test(tunes),
         cmocka_unit_test(listens_on_a_path),
         cmocka_unit_test(leaves_other_files_alone),
