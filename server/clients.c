@@ -12,7 +12,7 @@
 #define LIST_SLICE 16u          /* connections of one slice: two system calls and a line each, about 100 us */
 #define LIST_SLICE_BYTES 65536u /* or so many bytes of long names */
 #define LINE_BYTES 320u         /* of a connection without a long name, about */
-#define ARGS_SLICE 512u         /* arguments of LIST ID and KILL that one slice reads; each id may touch a new page */
+#define ARGS_SLICE 512u         /* arguments of LIST ID and KILL that one slice reads; or connections that are indexed */
 
 typedef unsigned long long ull;
 
@@ -111,9 +111,10 @@ struct search {
     uint32_t arg;  /* the next to read */
     uint32_t slot; /* the next to look at, in thread.slots */
     struct filter filter;
-    uint64_t *ids; /* LIST ID: a hash set, open addressing, 0 is empty (nobody has that id); NULL: all connections */
-    uint64_t ids_mask;
-    bool none; /* LIST TYPE: of this type there is nobody */
+    bool checked, none; /* LIST ID: all ids are numbers. LIST TYPE: of this type there is nobody */
+    uint32_t n_slots;   /* LIST ID: these are, or will be, in places */
+    uint32_t *places; /* LIST ID: where the connections with these ids are, slot + 1, by hash (open addressing); NULL: all are asked for */
+    uint32_t mask;
 };
 
 static struct search *search_of(const struct hop *h) { return (struct search *)(uintptr_t)h->state; }
@@ -128,7 +129,7 @@ static struct search *search_begin(struct hop *h, struct reply *r) {
 
 static enum hop_result search_end(struct hop *h) {
     struct search *x = search_of(h);
-    mi_free(x->ids);
+    mi_free(x->places);
     mi_free(x);
     h->state = 0;
     return HOP_DONE;
@@ -140,17 +141,10 @@ void client_search_drop(struct shard *s, struct hop *h, struct reply *r) {
     search_end(h);
 }
 
-static uint64_t *place_of(const struct search *x, const struct hash_secret *secret, uint64_t id) {
-    uint64_t at = hash_key(secret, (const char *)&id, sizeof id) & x->ids_mask;
-    while (x->ids[at] && x->ids[at] != id) at = (at + 1) & x->ids_mask;
-    return &x->ids[at];
-}
-
 /* ---- LIST ---- */
 
 /* What decides before the ids are read. False: the error is replied. */
-static bool list_begin(const struct hop *h, struct search *x, struct reply *r) {
-    x->arg = h->argc;
+static bool list_begin(const struct thread *t, const struct hop *h, struct search *x, struct reply *r) {
     if (h->argc == 2) return true;
     if (h->argc == 4 && arg_is(&h->argv[2], "type")) {
         enum client_type type = type_of(&h->argv[3]);
@@ -163,39 +157,91 @@ static bool list_begin(const struct hop *h, struct search *x, struct reply *r) {
         reply_syntax_error(r);
         return false;
     }
-    uint64_t capacity = 8;
-    while (capacity < 2 * (uint64_t)h->argc) capacity *= 2;
+    uint32_t capacity = 8;
+    x->n_slots = t->n_slots;
+    while (capacity < 2 * x->n_slots) capacity *= 2;
     x->arg = 3;
-    x->ids_mask = capacity - 1;
-    x->ids = mi_calloc(capacity, sizeof *x->ids);
-    if (!x->ids) reply_no_memory(r);
-    return x->ids;
+    x->mask = capacity - 1;
+    x->places = mi_calloc(capacity, sizeof *x->places);
+    if (!x->places) reply_no_memory(r);
+    return x->places;
 }
 
+static uint32_t hash_id(uint64_t id) { return (uint32_t)hash_key(&server.secret, (const char *)&id, sizeof id); }
+
 /* A slice of the ids. False: one is wrong, which is replied. */
-static bool list_read(const struct hop *h, struct search *x, struct reply *r) {
+static bool list_check(const struct hop *h, struct search *x, struct reply *r) {
+    int64_t id;
     for (uint32_t end = x->arg + ARGS_SLICE; x->arg < end && x->arg < h->argc; x->arg++) {
-        int64_t id;
-        if (!parse_int64(h->argv[x->arg].p, h->argv[x->arg].size, &id)) {
-            reply_error(r, "ERR Invalid client ID");
-            return false;
-        }
-        if (id > 0) *place_of(x, &server.secret, (uint64_t)id) = (uint64_t)id;
+        if (parse_int64(h->argv[x->arg].p, h->argv[x->arg].size, &id)) continue;
+        reply_error(r, "ERR Invalid client ID");
+        return false;
     }
+    if (x->arg < h->argc) return true;
+    x->checked = true;
+    x->arg = 3;
     return true;
 }
 
-static void list_some(struct thread *t, struct search *x, struct reply *r) {
+/* A slice of the connections. Who comes later is not found: nobody can have known its id. */
+static void list_index(struct thread *t, struct search *x) {
+    for (uint32_t end = x->slot + ARGS_SLICE; x->slot < end && x->slot < x->n_slots; x->slot++) {
+        const struct conn *c = t->slots[x->slot];
+        if (!c) continue;
+        uint32_t at = hash_id(c->id) & x->mask;
+        while (x->places[at]) at = (at + 1) & x->mask;
+        x->places[at] = x->slot + 1;
+    }
+}
+
+/* Meanwhile others may have come to the slots. */
+static const struct conn *find_id(const struct thread *t, const struct search *x, uint64_t id) {
+    for (uint32_t at = hash_id(id) & x->mask; x->places[at]; at = (at + 1) & x->mask) {
+        const struct conn *c = t->slots[x->places[at] - 1];
+        if (c && c->id == id) return c;
+    }
+    return NULL;
+}
+
+static void list_one(struct thread *t, const struct conn *c, struct reply *r) {
     struct line line;
+    if (!c || c->state == CONN_REMOVED) return;
+    describe(t, c, &line);
+    line_write(&line, r);
+}
+
+/* In the order of the ids, and as often as they are given, as in Redis (of one shard's connections). */
+static void list_ids(struct thread *t, const struct hop *h, struct search *x, struct reply *r) {
+    size_t end = r->size + LIST_SLICE_BYTES;
+    uint32_t found = 0;
+    for (uint32_t n = 0; n < ARGS_SLICE && found < LIST_SLICE && r->size < end && x->arg < h->argc; n++, x->arg++) {
+        int64_t id = 0;
+        parse_int64(h->argv[x->arg].p, h->argv[x->arg].size, &id);
+        const struct conn *c = find_id(t, x, (uint64_t)id);
+        found += c != NULL;
+        list_one(t, c, r);
+    }
+}
+
+static void list_all(struct thread *t, struct search *x, struct reply *r) {
     size_t end = r->size + LIST_SLICE_BYTES;
     /* Room for all that is to come, at once: growing the text later means to copy it, which takes longer than a slice may. */
-    if (!x->ids && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, (t->n_slots - x->slot) * (size_t)LINE_BYTES);
-    for (uint32_t n = 0; n < LIST_SLICE && r->size < end && x->slot < t->n_slots; n++, x->slot++) {
-        const struct conn *c = t->slots[x->slot];
-        if (!c || c->state == CONN_REMOVED || (x->ids && !*place_of(x, &server.secret, c->id))) continue;
-        describe(t, c, &line);
-        line_write(&line, r);
+    if (r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, (t->n_slots - x->slot) * (size_t)LINE_BYTES);
+    for (uint32_t n = 0; n < LIST_SLICE && r->size < end && x->slot < t->n_slots; n++, x->slot++) list_one(t, t->slots[x->slot], r);
+}
+
+/* False: all of it is done, or an error is replied. */
+static bool list_goes_on(struct thread *t, const struct hop *h, struct search *x, struct reply *r) {
+    if (!x->places) {
+        list_all(t, x, r);
+        return x->slot < t->n_slots;
     }
+    if (!x->checked && !list_check(h, x, r)) return false;
+    if (!x->checked) return true;
+    if (x->slot < x->n_slots) list_index(t, x);
+    if (x->slot < x->n_slots) return true;
+    list_ids(t, h, x, r);
+    return x->arg < h->argc;
 }
 
 enum hop_result client_list_piece(struct shard *s, struct hop *h, struct reply *r) {
@@ -203,13 +249,8 @@ enum hop_result client_list_piece(struct shard *s, struct hop *h, struct reply *
     bool first = !h->state;
     struct search *x = first ? search_begin(h, r) : search_of(h);
     if (!x) return HOP_DONE;
-    if (first && !list_begin(h, x, r)) return search_end(h);
-    if (x->arg < h->argc) {
-        if (!list_read(h, x, r)) return search_end(h);
-        if (x->arg < h->argc) return HOP_AGAIN;
-    }
-    if (!x->none) list_some(t, x, r);
-    return x->none || x->slot >= t->n_slots ? search_end(h) : HOP_AGAIN;
+    if (first && !list_begin(t, h, x, r)) return search_end(h);
+    return !x->none && list_goes_on(t, h, x, r) ? HOP_AGAIN : search_end(h);
 }
 
 /* ---- KILL ---- */

@@ -316,6 +316,19 @@ def test_list_of_ten_thousand_clients_takes_no_long_slice(start):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_ids_are_listed_as_often_as_they_are_given(server, reference):
+    """By one thread in their order, too: whose connections these are."""
+    for subject in (server, reference):
+        c, other = subject.client(), subject.client()
+        one, two = c.command('CLIENT', 'ID'), other.command('CLIENT', 'ID')
+        ids = [two, one, 10 ** 12, two, two, 0, one]
+        text = bytes(c.command('CLIENT', 'LIST', 'ID', *ids))
+        listed = [int(line.split()[0][3:]) for line in text.splitlines()]
+        assert sorted(listed) == sorted(n for n in ids if n in (one, two))
+        if subject is reference or subject.threads == 1:
+            assert listed == [two, one, two, two, one]
+
+
 def test_names_of_any_length_are_shown_whole(server):
     """A line has no end but its newline, whatever its client calls itself."""
     c, other = server.client(), server.client()
