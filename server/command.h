@@ -15,6 +15,8 @@
 #include "shard/keyspace.h"
 
 struct conn;
+struct task;
+struct thread;
 
 #define COMMAND_ROWS_MAX 512u /* rows with subcommands; number 0 is none */
 
@@ -135,6 +137,9 @@ bool spread_write(const struct spread *x, const struct hop *h, uint32_t nth, str
 /* Runs while every shard of the spread is held; appends one RESP value. Written once, it serves one shard (a hop) and several (exclusive). */
 typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
 
+/* PLAN_SPREAD over several shards as waves of hops (steps.h). */
+typedef bool steps_fn(struct thread *t, struct task *k, struct reply *r);
+
 /* Frees what a sliced hop's state holds, at the end of the process: on_shard will not be called again. */
 typedef void hop_drop_fn(struct shard *s, struct hop *h, struct reply *r);
 
@@ -166,6 +171,7 @@ struct command {
     connection_fn *on_connection;
     hop_fn *on_shard;
     spread_fn *on_spread;
+    steps_fn *on_steps; /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;
     hop_drop_fn *on_drop; /* NULL: a sliced hop's state is a number */
     merge_fn *merge_custom;

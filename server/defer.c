@@ -9,14 +9,14 @@ bool hop_must_wait(const struct shard *s, const struct hop *h) {
     bool write = h->flags & HOP_WRITE;
     if (h->flags & HOP_NO_KEY) return false;
     for (uint32_t i = 0; i < h->n_keys; i++)
-        if (schedule_conflicts(&s->schedule, h->db, hop_hash(h, i), write)) return true;
+        if (schedule_conflicts(&s->schedule, INTENT_DB, hop_hash(h, i), write)) return true;
     return false;
 }
 
 uint32_t hop_intents(const struct hop *h, struct intent *to) {
     bool write = h->flags & HOP_WRITE;
-    intent_on_database(to++, h->db, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-    for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(to++, h->db, hop_hash(h, i), write);
+    intent_on_database(to++, INTENT_DB, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+    for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(to++, INTENT_DB, hop_hash(h, i), write);
     return h->n_keys + 1;
 }
 

@@ -12,6 +12,7 @@
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/steps.h"
 #include "server/task.h"
 
 /* ---- errors that come before the command ---- */
@@ -197,8 +198,8 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
     if (!sliced && one_shard(t, c, row, argv, argc, n_keys)) return true;
     if (!drained(t, c)) return false;
-    if (sliced) task_start_sliced(t, c, row, argv, argc, n_keys);
-    else if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
+    if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
+    else if (row->on_steps && n_keys <= FANOUT_KEYS_MAX * t->n_threads) task_start_steps(t, c, row, argv, argc, n_keys);
     else task_start_exclusive(t, c, row, argv, argc, n_keys);
     return true;
 }

@@ -5,6 +5,7 @@
  */
 #include <mimalloc.h>
 
+#include "server/defer.h"
 #include "server/outbox.h"
 #include "server/task_internal.h"
 #include "server/thread.h"
@@ -19,8 +20,8 @@ static bool intents_on_keys(struct thread *t, struct task *k) {
         const struct hop *h = &k->pieces[s]->hops[0];
         struct member *m = &k->members[s];
         m->intents = next;
-        intent_on_database(next++, h->db, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-        for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(next++, h->db, h->hashes[i], write);
+        intent_on_database(next++, INTENT_DB, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+        for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(next++, INTENT_DB, h->hashes[i], write);
         m->n_intents = (uint32_t)(next - m->intents);
     }
     return true;
@@ -31,7 +32,7 @@ static bool intents_on_database(struct thread *t, struct task *k) {
     k->intents = mi_malloc(t->n_threads * sizeof *k->intents);
     if (!k->intents) return false;
     for (uint32_t s = 0; s < t->n_threads; s++) {
-        intent_on_database(&k->intents[s], k->conn->db, k->row->flags & CMD_WRITE ? INTENT_WRITE : INTENT_READ);
+        intent_on_database(&k->intents[s], INTENT_DB, k->row->flags & CMD_WRITE ? INTENT_WRITE : INTENT_READ);
         k->members[s].intents = &k->intents[s];
         k->members[s].n_intents = 1;
     }

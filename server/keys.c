@@ -3,6 +3,7 @@
 
 #include "server/command.h"
 #include "server/scan.h"
+#include "server/steps.h"
 #include "server/strings.h"
 
 const char *type_name(enum entry_type type) {
@@ -20,7 +21,7 @@ const char *encoding_name(const struct entry *e) {
 
 /* --- many keys at once --- */
 
-static enum hop_result del(struct shard *s, struct hop *h, struct reply *r) {
+enum hop_result delete_keys(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     int64_t n = 0;
     for (uint32_t i = 0; i < h->n_keys; i++) {
@@ -107,22 +108,29 @@ static bool arg_db(const struct shard *s, const struct arg *a, uint32_t *out, st
 
 static void reply_same_object(struct reply *r) { reply_error(r, "ERR source and destination objects are the same"); }
 
+bool copy_options(const struct shard *s, const struct hop *h, uint32_t *db, bool *replace, struct reply *r) {
+    *db = h->db;
+    *replace = false;
+    for (uint32_t i = 3; i < h->argc; i++) {
+        if (arg_is(&h->argv[i], "replace")) {
+            *replace = true;
+        } else if (arg_is(&h->argv[i], "db") && i + 1 < h->argc) {
+            if (!arg_db(s, &h->argv[++i], db, r)) return false;
+        } else {
+            reply_syntax_error(r);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void copy(const struct spread *x, struct hop *h, struct reply *r) {
     struct shard *from, *to = spread_shard(x, h, 1);
     struct key src, dst;
     const struct arg *name = hop_key(h, 1);
-    uint32_t db = h->db;
-    bool replace = false;
-    for (uint32_t i = 3; i < h->argc; i++) {
-        if (arg_is(&h->argv[i], "replace")) {
-            replace = true;
-        } else if (arg_is(&h->argv[i], "db") && i + 1 < h->argc) {
-            if (!arg_db(to, &h->argv[++i], &db, r)) return;
-        } else {
-            reply_syntax_error(r);
-            return;
-        }
-    }
+    uint32_t db;
+    bool replace;
+    if (!copy_options(to, h, &db, &replace, r)) return;
     if (db == h->db && same_key(h)) {
         reply_same_object(r);
         return;
@@ -280,6 +288,7 @@ const struct command commands_generic[] = {
         .complexity = "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
         .plan = PLAN_SPREAD,
         .on_spread = copy,
+        .on_steps = copy_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS), KEY_RANGE(2, 0, 1, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 2},
     {.name = "dbsize",
@@ -306,7 +315,7 @@ const struct command commands_generic[] = {
                       "hash. Removing a single key that holds a string value is O(1).",
         .plan = PLAN_FANOUT,
         .merge = MERGE_SUM,
-        .on_shard = del,
+        .on_shard = delete_keys,
         .keys = {KEY_RANGE(1, -1, 1, KEY_RM | KEY_DELETE)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"request_policy:multi_shard", "response_policy:agg_sum", NULL}},
@@ -380,6 +389,7 @@ const struct command commands_generic[] = {
         .complexity = "O(1)",
         .plan = PLAN_SPREAD,
         .on_spread = rename_key,
+        .on_steps = rename_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_ACCESS | KEY_DELETE), KEY_RANGE(2, 0, 1, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 2},
     {.name = "renamenx",
@@ -392,6 +402,7 @@ const struct command commands_generic[] = {
         .complexity = "O(1)",
         .plan = PLAN_SPREAD,
         .on_spread = renamenx,
+        .on_steps = renamenx_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_ACCESS | KEY_DELETE), KEY_RANGE(2, 0, 1, KEY_OW | KEY_INSERT)},
         .n_key_specs = 2},
     {.name = "scan",
@@ -445,7 +456,7 @@ const struct command commands_generic[] = {
                       "reclaim memory, where N is the number of allocations the deleted objects where composed of.",
         .plan = PLAN_FANOUT,
         .merge = MERGE_SUM,
-        .on_shard = del,
+        .on_shard = delete_keys,
         .keys = {KEY_RANGE(1, -1, 1, KEY_RM | KEY_DELETE)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"request_policy:multi_shard", "response_policy:agg_sum", NULL}},

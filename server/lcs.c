@@ -268,11 +268,11 @@ static bool parse_options(const struct hop *h, struct lcs_options *o, struct rep
 
 /* ---- slices ---- */
 
-/* Keeps a value as it is now. */
-static const unsigned char *hold(struct work *w, unsigned which, const struct entry *e, size_t *size) {
+/* Keeps a value as it is now. lent: the entry is a copy whose reference to a blob is for us. */
+static const unsigned char *hold(struct work *w, unsigned which, const struct entry *e, bool lent, size_t *size) {
     struct blob *b = w->blobs[which] = entry_blob(e);
     if (b) {
-        b->refs++;
+        b->refs += !lent;
         *size = b->size;
         return (const unsigned char *)b->bytes;
     }
@@ -296,15 +296,14 @@ void lcs_drop(struct shard *s, struct hop *h, struct reply *r) {
     h->state = 0;
 }
 
-void lcs(const struct spread *x, struct hop *h, struct reply *r) {
-    struct key a, b;
+void lcs_begin(struct hop *h, struct entry *const entries[2], bool lent, struct reply *r) {
+    const struct entry *a = entries[0], *b = entries[1];
     struct lcs_options o;
-    bool has_a = spread_read(x, h, 0, NULL, &a), has_b = spread_read(x, h, 1, NULL, &b);
-    if ((has_a && entry_type(a.entry) != TYPE_STRING) || (has_b && entry_type(b.entry) != TYPE_STRING)) {
+    if ((a && entry_type(a) != TYPE_STRING) || (b && entry_type(b) != TYPE_STRING)) {
         reply_error(r, "ERR The specified keys must contain string values");
         return;
     }
-    size_t a_size = has_a ? entry_string_size(a.entry) : 0, b_size = has_b ? entry_string_size(b.entry) : 0;
+    size_t a_size = a ? entry_string_size(a) : 0, b_size = b ? entry_string_size(b) : 0;
     if (!parse_options(h, &o, r)) return;
     /* Bytes that a table of 32-bit numbers would take: Redis' bound, which bounds memory and time here too (512 MiB: 2^27 cells, 2^21 words). */
     if ((uint64_t)(a_size + 1) * (b_size + 1) > (uint64_t)config_current()->proto_max_bulk_len / 4) {
@@ -321,10 +320,17 @@ void lcs(const struct spread *x, struct hop *h, struct reply *r) {
         return;
     }
     *w = (struct work){.o = o, .runs = {.resp = h->resp}};
-    w->x.a = hold(w, 0, a.entry, &w->x.a_size);
-    w->x.b = hold(w, 1, b.entry, &w->x.b_size);
+    w->x.a = hold(w, 0, a, lent, &w->x.a_size);
+    w->x.b = hold(w, 1, b, lent, &w->x.b_size);
     if (o.length && a_size > b_size) w->x = (struct strings){w->x.b, w->x.a, b_size, a_size}; /* the longer one's bits make fuller words */
     h->state = (uint64_t)(uintptr_t)w;
+}
+
+void lcs(const struct spread *x, struct hop *h, struct reply *r) {
+    struct key a, b;
+    bool has_a = spread_read(x, h, 0, NULL, &a), has_b = spread_read(x, h, 1, NULL, &b);
+    struct entry *const entries[2] = {has_a ? a.entry : NULL, has_b ? b.entry : NULL};
+    lcs_begin(h, entries, false, r);
 }
 
 /* Goes on to the next phase. False: memory is refused. */

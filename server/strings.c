@@ -1,5 +1,6 @@
 /* The string commands. In this file: replies and checks; GET and SET; counters; parts of strings; several keys; the rows. */
 #include "server/strings.h"
+#include "server/steps.h"
 
 #include <errno.h>
 #include <math.h>
@@ -411,7 +412,7 @@ static bool pairs_complete(const struct hop *h, const char *command, struct repl
     return false;
 }
 
-static enum hop_result mset(struct shard *s, struct hop *h, struct reply *r) {
+enum hop_result set_keys(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     if (!pairs_complete(h, "mset", r)) return HOP_DONE;
     if (!key_may_set_all(s, h)) {
@@ -604,6 +605,7 @@ const struct command commands_string[] = {
         .complexity = "O(N*M) where N and M are the lengths of s1 and s2, respectively",
         .plan = PLAN_SPREAD,
         .on_spread = lcs,
+        .on_steps = lcs_steps,
         .on_shard = lcs_slice,
         .on_drop = lcs_drop,
         .keys = {KEY_RANGE(1, 1, 1, KEY_RO | KEY_ACCESS)},
@@ -632,7 +634,7 @@ const struct command commands_string[] = {
         .complexity = "O(N) where N is the number of keys to set.",
         .plan = PLAN_FANOUT,
         .merge = MERGE_OK,
-        .on_shard = mset,
+        .on_shard = set_keys,
         .keys = {KEY_RANGE(1, -1, 2, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"request_policy:multi_shard", "response_policy:all_succeeded", NULL}},
@@ -646,6 +648,7 @@ const struct command commands_string[] = {
         .complexity = "O(N) where N is the number of keys to set.",
         .plan = PLAN_SPREAD,
         .on_spread = msetnx,
+        .on_steps = msetnx_steps,
         .keys = {KEY_RANGE(1, -1, 2, KEY_OW | KEY_INSERT)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"request_policy:multi_shard", "response_policy:agg_min", NULL}},

@@ -9,4 +9,7 @@ void reply_string(struct reply *r, const struct entry *e);
 /* The shard was refused memory in this hop. */
 void reply_refused(struct shard *s, struct reply *r);
 
+/* MSET on one shard. */
+hop_fn set_keys;
+
 #endif

@@ -6,7 +6,8 @@
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
  *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text or list a slice a tick is put into the output
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
- *   SLICED     | (one shard has all keys, or EXCLUSIVE left it)   | one piece, in slices (LCS)
+ *   STEPS      | a transaction with several waves of hops         | steps.c
+ *   SLICED     | (STEPS or EXCLUSIVE left it)                     | one piece, in slices (LCS)
  *              | WAVE -> done                                     |
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
  *              | stand still) -> runs -> done, or SLICED          |
@@ -25,6 +26,7 @@
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/steps.h"
 #include "server/task_internal.h"
 #include "server/thread.h"
 #include "shard/blob.h"
@@ -112,6 +114,7 @@ static void drop_contents(struct task *k) {
     mi_free(k->argv);
     mi_free(k->hashes);
     mi_free(k->pieces);
+    carrier_drop(k->conn->thread, k->carrier);
     mi_free(k->members);
     mi_free(k->intents);
     reply_drop(&k->error);
@@ -120,7 +123,7 @@ static void drop_contents(struct task *k) {
 void task_drop(struct task *k, uint32_t n_threads) {
     for (uint32_t s = 0; s < n_threads; s++) {
         struct batch *b = k->pieces[s];
-        if (b && k->kind == TASK_FANOUT) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
+        if (b && b->hops[0].argv != k->argv) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
         if (b && k->row->on_drop && b->hops[0].state) k->row->on_drop(server.threads[s]->shard, &b->hops[0], &b->replies);
     }
     drop_contents(k);
@@ -391,7 +394,7 @@ void task_forget_wave(struct thread *t, struct task *k) {
         struct batch *b = k->pieces[s];
         if (!b) continue;
         k->cycles += b->cycles;
-        if (k->kind == TASK_FANOUT) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
+        if (b->hops[0].argv != k->argv) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
         batch_recycle(t, b);
         k->pieces[s] = NULL;
     }
@@ -522,10 +525,9 @@ static void send_note(struct thread *t, uint32_t to, bool to_requests, enum mess
     thread_want_wake(t, to);
 }
 
-/* A task with the hashes of its keys, or NULL (that is replied). */
-static struct task *hashed_task(
-    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = task_new(t, c, row, TASK_EXCLUSIVE, argv, argc, true);
+struct task *task_new_hashed(
+    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+    struct task *k = task_new(t, c, row, kind, argv, argc, true);
     if (!k) {
         task_no_memory(t, c);
     } else if (!hash_keys(t, k, n_keys)) {
@@ -542,7 +544,7 @@ void task_ask_for_token(struct thread *t, struct task *k) {
 }
 
 void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = hashed_task(t, c, row, argv, argc, n_keys);
+    struct task *k = task_new_hashed(t, c, row, TASK_EXCLUSIVE, argv, argc, n_keys);
     if (k) task_ask_for_token(t, k);
 }
 
@@ -552,21 +554,7 @@ static void send_sliced(struct thread *t, struct task *k, uint32_t shard, uint64
     send_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, state);
 }
 
-void task_start_sliced(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = hashed_task(t, c, row, argv, argc, n_keys);
-    if (!k) return;
-    uint32_t shard = 0;
-    for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &k->argv[row->key_first + i * (uint32_t)row->key_step];
-        uint32_t s = thread_shard_of(t, key, k->hashes[i]);
-        if (i && s != shard) {
-            task_ask_for_token(t, k);
-            return;
-        }
-        shard = s;
-    }
-    send_sliced(t, k, shard, 0);
-}
+void task_go_on_in_slices(struct thread *t, struct task *k) { send_sliced(t, k, t->id, k->hop.state); }
 
 static void give_token(struct thread *t) {
     if (t->token_out || !t->token_n) return;
@@ -672,7 +660,7 @@ void task_stopped(struct thread *t, struct task *k) {
         if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
     task_go_on(t);
     send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
-    if (k->hop.state) send_sliced(t, k, t->id, k->hop.state);
+    if (k->hop.state) task_go_on_in_slices(t, k);
     else if (k->kind == TASK_FANOUT) task_fanout_reply(t, k);
     else task_finish(t, k);
 }

@@ -45,7 +45,12 @@ struct task {
 struct reply *task_output(struct thread *t, struct task *k);
 struct task *task_new(
     struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes);
+/* The same with the hashes of its keys; NULL: that there is no memory was replied. */
+struct task *task_new_hashed(
+    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_finish(struct thread *t, struct task *k);
+/* Goes on as a piece in slices on the own shard, with k->hop.state. */
+void task_go_on_in_slices(struct thread *t, struct task *k);
 /* Replies that there is no memory for a task. */
 void task_no_memory(struct thread *t, struct conn *c);
 /* A piece for a shard, not sent yet: it becomes k->pieces[shard]. */
@@ -73,6 +78,9 @@ void transact_let_go(struct thread *t, struct task *k);
 void transact_end(struct thread *t, struct task *k);
 /* An answer to a piece. */
 void transact_answer(struct thread *t, struct task *k, struct batch *b);
+
+/* steps.c: the same. */
+void task_steps_step(struct thread *t, struct task *k);
 
 /* fanout.c: all members stand, or a wave is done. */
 void task_fanout_step(struct thread *t, struct task *k);

@@ -104,7 +104,20 @@ static void withdraw(struct thread *t, struct task *k) {
         if (takes_part(k, s) && !k->pieces[s]->refused) outbox_send_piece(t, message_for(t, k, s, PIECE_LET_GO));
 }
 
-static void step(struct thread *t, struct task *k) { task_fanout_step(t, k); }
+static void step(struct thread *t, struct task *k) {
+    if (k->kind == TASK_STEPS) task_steps_step(t, k);
+    else task_fanout_step(t, k);
+}
+
+/* The pieces of a fan-out are run as they are while all shards stand still; what else goes its exclusive way. */
+static void give_up(struct thread *t, struct task *k) {
+    transact_end(t, k);
+    if (k->kind == TASK_STEPS) {
+        task_forget_wave(t, k);
+        k->kind = TASK_EXCLUSIVE;
+    }
+    task_ask_for_token(t, k);
+}
 
 void transact_answer(struct thread *t, struct task *k, struct batch *b) {
     switch (txn_answer(&k->txn, b->order == PIECE_SCHEDULE && b->refused)) {
@@ -119,8 +132,7 @@ void transact_answer(struct thread *t, struct task *k, struct batch *b) {
     case TXN_GIVE_UP:
         t->stats.withdrawn++;
         t->stats.given_up++;
-        transact_end(t, k);
-        task_ask_for_token(t, k);
+        give_up(t, k);
         break;
     }
 }

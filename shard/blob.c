@@ -109,6 +109,26 @@ bool blob_fits(const struct blob *b, size_t size) {
 size_t blob_memory_for(size_t capacity) { return block_usable(capacity); }
 size_t blob_memory(const struct blob *b) { return block_usable(b->capacity); }
 
+bool blob_can_be_adopted(const struct blob *b) { return block_size(b->capacity) > MEMORY_SMALL_MAX; }
+
+void blob_disown(struct memory *m, struct blob *b) {
+    memory_charge(m, -(ptrdiff_t)blob_memory(b));
+    b->shard = BLOB_NO_SHARD;
+}
+
+struct blob *blob_detach(struct memory *m, struct blob *b) {
+    if (b->refs == 1 && blob_can_be_adopted(b)) {
+        blob_disown(m, b);
+        return b;
+    }
+    struct blob *copy = blob_receive(b->size);
+    if (!copy) return NULL;
+    memcpy(copy->bytes, b->bytes, b->size);
+    copy->size = b->size;
+    copy->shard = BLOB_NO_SHARD;
+    return copy;
+}
+
 bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard) {
     if (b->refs > 1 || block_size(b->capacity) <= MEMORY_SMALL_MAX) return false;
     memory_charge(from, -(ptrdiff_t)blob_memory(b));

@@ -29,6 +29,8 @@ struct blob {
 /* Values of this size and more are replied by reference, not copied; and received straight into a blob. */
 #define BLOB_SHARE_MIN 16384u
 
+#define BLOB_NO_SHARD UINT32_MAX
+
 /* On a connection's thread: room for capacity bytes, one reference, owned by the caller. NULL when memory is refused. */
 struct blob *blob_receive(size_t capacity);
 /* Undoes blob_receive, on the same or another thread, if no shard adopted it. */
@@ -53,6 +55,13 @@ void blob_zero(struct blob *b, size_t from, size_t to);
 bool blob_fits(const struct blob *b, size_t size);
 /* Hands a blob to another shard, with its bytes; both shards are held. False (nothing changed): it is referred to, or lies in its shard's own pages. */
 bool blob_transfer(struct memory *from, struct memory *to, struct blob *b, uint32_t shard);
+/* Takes a blob out of its shard's accounts, for blob_adopt() by another: itself if it is referred to once and does not lie in the shard's own pages, else
+ * a copy (the caller keeps its reference to the original). NULL when memory is refused. */
+struct blob *blob_detach(struct memory *m, struct blob *b);
+/* Undoes blob_adopt. */
+void blob_disown(struct memory *m, struct blob *b);
+/* A shard can take it over as it is; else it must be copied into the shard's pages. */
+bool blob_can_be_adopted(const struct blob *b);
 /* Bytes of its block; and of one with this capacity. */
 size_t blob_memory(const struct blob *b);
 size_t blob_memory_for(size_t capacity);

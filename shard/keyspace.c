@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <mimalloc.h>
 
 #include "shard/batch.h"
 #include "shard/blob.h"
@@ -532,6 +533,49 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     memory_free(src_shard->memory, e, entry_size(e));
     key_after_change(src_shard, src, from);
     key_after_change(s, dst, to);
+    return 0;
+}
+
+struct entry *entry_lend(const struct entry *e) {
+    struct blob *b = entry_blob(e);
+    struct entry *copy = mi_malloc(entry_size(e));
+    if (!copy) return NULL;
+    memcpy(copy, e, entry_size(e));
+    if (b) b->refs++;
+    return copy;
+}
+
+struct entry *key_lift(struct shard *s, struct key *k, enum key_event event) {
+    struct entry *e = k->entry, *lifted = mi_malloc(entry_size(e));
+    struct blob *b = entry_blob(e), *detached = b && lifted ? blob_detach(s->memory, b) : NULL;
+    if (!lifted || (b && !detached)) {
+        mi_free(lifted);
+        return NULL;
+    }
+    memcpy(lifted, e, entry_size(e));
+    if (b) entry_write_pointer(lifted, detached);
+    take_out(s, k, event);
+    if (b != detached) blob_release(s->memory, b);
+    memory_free(s->memory, e, entry_size(e));
+    key_after_change(s, k, event);
+    return lifted;
+}
+
+int key_land(struct shard *s, struct key *dst, struct entry *lifted, enum key_event event) {
+    struct blob *b = entry_blob(lifted);
+    bool adopted = b && blob_can_be_adopted(b);
+    if (adopted) blob_adopt(s->memory, b, s->id);
+    s->never_refused = true;
+    int refused = place_copy(s, dst, lifted, entry_expiry(lifted), event);
+    s->never_refused = false;
+    if (refused) {
+        if (adopted) blob_disown(s->memory, b);
+        return -ENOMEM;
+    }
+    if (adopted) b->refs--; /* the copy shares it */
+    else if (b) blob_discard(b);
+    mi_free(lifted);
+    key_after_change(s, dst, event);
     return 0;
 }
 

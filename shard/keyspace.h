@@ -118,6 +118,14 @@ int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int
 /* The same, and deletes src from its shard (which may be s): RENAME, MOVE. A large value changes hands, it is not copied. */
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to);
 
+/* RENAME between shards that nobody holds together, in two halves. key_lift: the key goes, and comes back as an entry that belongs to no shard. NULL: no
+ * memory, nothing changed. key_land: puts its value under dst's name, and frees it; or -ENOMEM with nothing changed. */
+struct entry *key_lift(struct shard *s, struct key *k, enum key_event event);
+int key_land(struct shard *s, struct key *dst, struct entry *lifted, enum key_event event);
+/* A copy of an entry to be read elsewhere, to be freed with mi_free(); it holds a reference to the entry's blob, which its shard must be given back.
+ * NULL: no memory. */
+struct entry *entry_lend(const struct entry *e);
+
 /* Seconds since the key was last touched. */
 uint32_t key_idle_s(const struct shard *s, const struct entry *e);
 /* All bytes that the key costs: entry, value, its share of the table (a slot, a fingerprint, rounded up). */

@@ -1,6 +1,7 @@
 """Commands over several shards happen at once: nobody sees half of one."""
 
 import random
+import re
 import threading
 import time
 
@@ -182,3 +183,78 @@ def test_withdrawals_stay_few_under_contention(server):
     Workers(server).run(*[write, read] * 8)
     fields = [dict(f.split('=') for f in v.split(',')) for name, v in server.info('threads').items() if name.endswith('_transactions')]
     assert sum(int(f['withdrawn']) for f in fields) <= 2 * sum(int(f['count']) for f in fields)
+
+
+def test_a_value_that_is_renamed_about_is_always_in_one_place(server):
+    keys = keys_of(6)
+    sizes = [10, 1000, 50000] + ([] if LIGHT else [9 << 20])
+    with server.client() as c:
+        for size in sizes:
+            assert c.command('SET', b'%d:%s' % (size, keys[0]), b'x' * size) == b'OK'
+
+    def rename(c, rng):
+        size = rng.choice(sizes)
+        source, target = rng.sample(keys, 2)
+        how = rng.choice(['RENAME', 'RENAMENX'])
+        reply = c.command(how, b'%d:%s' % (size, source), b'%d:%s' % (size, target))
+        assert reply in (b'OK', 0, 1) or bytes(reply) == b'ERR no such key', reply
+
+    def look(c, rng):
+        size = rng.choice(sizes[:3])
+        found = [v for v in c.command('MGET', *(b'%d:%s' % (size, k) for k in rng.sample(keys, 6))) if v]
+        assert found == [b'x' * size]
+
+    Workers(server).run(rename, rename, rename, look, look)
+    with server.client() as c:
+        for size in sizes:
+            values = [c.command('GET', b'%d:%s' % (size, k)) for k in keys]
+            assert [v for v in values if v] == [b'x' * size]
+
+
+@pytest.mark.parametrize('size', [30, 11000, 50000])
+def test_copies_and_comparisons_see_pairs_that_were_written_together(server, size):
+    values = [b'a' * size, b'b' * size]
+
+    def write(c, rng):
+        value = rng.choice(values)
+        assert c.command('MSET', 'one', value, 'two', value) == b'OK'
+
+    def compare(c, rng):
+        reply = c.command('LCS', *rng.sample(['one', 'two'], 2), 'LEN')
+        assert reply in (0, size) or (size == 50000 and b'exceeds' in bytes(reply)), reply
+
+    def copy(c, rng):
+        c.command('COPY', 'one', 'two', 'REPLACE')
+
+    def read(c, rng):
+        assert len(set(c.command('MGET', 'two', 'one'))) == 1
+
+    Workers(server).run(write, compare, copy, read, read)
+
+
+def test_msetnx_sets_all_or_none(server):
+    keys = keys_of(9)
+
+    def take(c, rng):
+        if c.command('MSETNX', *(x for k in rng.sample(keys, 9) for x in (k, b'%d' % id(c)))):
+            assert set(c.command('MGET', *keys)) == {b'%d' % id(c)}
+            assert c.command('DEL', *keys) == 9
+
+    def look(c, rng):
+        assert len(set(c.command('MGET', *rng.sample(keys, 9)))) == 1
+
+    Workers(server).run(take, take, take, look)
+
+
+@pytest.mark.several_threads
+def test_commands_over_shards_make_nobody_stand_still(server):
+    with server.client() as c:
+        for n in range(50):
+            c.command('SET', 'a%d' % n, 'x')
+            c.command('RENAME', 'a%d' % n, 'b%d' % n)
+            c.command('COPY', 'b%d' % n, 'c%d' % n)
+            c.command('RENAMENX', 'c%d' % n, 'd%d' % n)
+            c.command('LCS', 'b%d' % n, 'd%d' % n)
+            c.command('MSETNX', 'e%d' % n, 'x', 'f%d' % n, 'x')
+        assert c.command('DBSIZE') == 200
+    assert sum(int(dict(f.split('=') for f in v.split(','))['exclusives']) for name, v in server.info('threads').items() if re.fullmatch(r'thread\d+', name)) == 0

@@ -1,0 +1,29 @@
+/* Commands whose keys belong together and lie on several shards (PLAN_SPREAD), as transactions of several waves of hops: some that read, then some that
+ * write, all under the same intents.
+ *
+ * A step function is called on the connection's thread when the intents stand (k->step is 0), and again whenever the wave that it sent is done (1, 2 ...).
+ * It sends the next wave and returns true, or appends the reply and returns false.
+ */
+#ifndef SERVER_STEPS_H
+#define SERVER_STEPS_H
+
+#include "server/task.h"
+#include "shard/entry.h"
+
+/* What the hops of a task leave for its next step. Each member is written by one shard at a time. */
+struct carrier {
+    struct entry *entry[2]; /* copies, of the first and the second key; their blobs are lent or, if lifted, ours */
+    bool lifted;            /* taken out of its shard: it must land somewhere */
+    bool found[2];
+    uint32_t db; /* COPY's */
+    bool replace;
+};
+
+/* Frees what a task carries, at its end. */
+void carrier_drop(struct thread *t, struct carrier *x);
+
+steps_fn rename_steps, renamenx_steps, copy_steps, msetnx_steps, lcs_steps;
+
+void task_start_steps(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+
+#endif
