@@ -272,7 +272,7 @@ static bool parse_options(const struct hop *h, struct lcs_options *o, struct rep
 static const unsigned char *hold(struct work *w, unsigned which, const struct entry *e, bool lent, size_t *size) {
     struct blob *b = w->blobs[which] = entry_blob(e);
     if (b) {
-        b->refs += !lent;
+        if (!lent) b->refs++;
         *size = b->size;
         return (const unsigned char *)b->bytes;
     }
