@@ -14,9 +14,6 @@
 
 struct batch;
 
-/* Keys of the same name in different databases share a place: COPY and MOVE reach from one database into another. */
-#define INTENT_DB 0u
-
 struct deferred {
     struct message message;
     struct member member;

@@ -19,6 +19,7 @@
 /* How many records may become stale before they are counted against the keys. */
 #define STALE_LOOK 1024u
 #define RETRY_MS 1000
+#define HELD_RETRY_MS 2 /* about as long as a transaction takes */
 
 /* A rebuild of the wheel: s->wheel was begun anew, and gets a record of every key that the walk through the tables meets. The old wheel
  * still fires meanwhile. */
@@ -63,12 +64,19 @@ static void delete_expired(struct shard *s, struct db *db, table_slot *slot) {
     s->stats.expired_active++;
 }
 
+/* A transaction has an intent on it, and may be at an earlier time. */
+static bool is_held(const struct shard *s, const struct db *db, const table_slot *slot) {
+    return !schedule_is_empty(&s->schedule) &&
+        schedule_conflicts(&s->schedule, INTENT_DB, db->keys.hash(db->keys.hash_arg, table_entry(*slot)), true);
+}
+
 /* Each of the keys that share a record's bits has a record of its own, at its time or earlier. As a record deletes one key, or is armed again
  * for the earliest time among them, this stays so. */
 static void fire(struct shard *s, struct db *db, uint64_t record) {
     struct found f = {.now_ms = s->now_ms, .next_ms = INT64_MAX};
     table_match(&db->keys, wheel_hash(record), visit_found, &f);
-    if (f.due) delete_expired(s, db, f.due);
+    if (f.due && is_held(s, db, f.due)) arm(s, s->now_ms + HELD_RETRY_MS, record);
+    else if (f.due) delete_expired(s, db, f.due);
     else if (f.next_ms != INT64_MAX) arm(s, f.next_ms, record);
 }
 

@@ -18,8 +18,10 @@
 /* --- looking up --- */
 
 /* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */
-static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct key *k) {
-    if (s->hide_expired) { /* writes wait as well, so nobody will insert it again */
+static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct key *k, bool reads) {
+    /* Only hidden: during CLIENT PAUSE (writes wait as well, so nobody will insert it again); and from who reads what a transaction has an intent on,
+     * which may be at an earlier time. */
+    if (s->hide_expired || (reads && schedule_conflicts(&s->schedule, INTENT_DB, k->hash, true))) {
         k->slot = NULL;
         k->entry = NULL;
         return;
@@ -29,13 +31,13 @@ static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct k
     s->stats.expired_lazy++;
 }
 
-static inline bool look_up(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
+static inline bool look_up(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k, bool reads) {
     table_slot *slot = table_find(&db->keys, hash, name, size);
     *k = (struct key){.db = db, .hash = hash, .name = name, .size = size, .slot = slot};
     if (!slot) return false;
     k->entry = table_entry(*slot);
     if (UNLIKELY(entry_expired(k->entry, s->now_ms))) {
-        expire_now(s, k);
+        expire_now(s, k, reads);
         return false;
     }
     return true;
@@ -48,7 +50,7 @@ static inline void touch(const struct shard *s, const struct hop *h, struct entr
 }
 
 static inline bool peek_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
-    bool found = look_up(s, s->dbs[h->db], hash, name->p, name->size, k);
+    bool found = look_up(s, s->dbs[h->db], hash, name->p, name->size, k, true);
     s->stats.hits += found;
     s->stats.misses += !found;
     return found;
@@ -61,7 +63,7 @@ static inline bool read_key(struct shard *s, const struct hop *h, uint64_t hash,
 }
 
 static inline bool write_key(struct shard *s, const struct hop *h, uint64_t hash, const struct arg *name, struct key *k) {
-    if (!look_up(s, s->dbs[h->db], hash, name->p, name->size, k)) return false;
+    if (!look_up(s, s->dbs[h->db], hash, name->p, name->size, k, false)) return false;
     touch(s, h, k->entry);
     return true;
 }
@@ -80,7 +82,7 @@ bool key_write_nth(struct shard *s, const struct hop *h, uint32_t n, struct key 
 }
 
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
-    return look_up(s, db, hash, name, size, k);
+    return look_up(s, db, hash, name, size, k, false);
 }
 
 table_slot *key_slot(struct key *k) {
@@ -206,7 +208,7 @@ bool key_may_set_all(struct shard *s, const struct hop *h) {
         struct key k;
         key_prefetch_ahead(s, h, i);
         size_t needs = bytes_for(key[0].size, key[1].size);
-        if (!look_up(s, s->dbs[h->db], hop_hash(h, i), key[0].p, key[0].size, &k)) bytes += needs + TABLE_SEGMENT_BYTES;
+        if (!look_up(s, s->dbs[h->db], hop_hash(h, i), key[0].p, key[0].size, &k, false)) bytes += needs + TABLE_SEGMENT_BYTES;
         else if ((needs & ~(size_t)7) > entry_gives(k.entry)) bytes += needs - entry_gives(k.entry);
     }
     return shard_fits(s, bytes);

@@ -36,6 +36,9 @@ enum intent_mode {
     INTENT_MODES
 };
 
+/* Keys of the same name in different databases share a place: COPY and MOVE reach from one database into another. */
+#define INTENT_DB 0u
+
 struct member;
 
 /* An intent. The first of a place stands for it: `place` means something in that one only. */

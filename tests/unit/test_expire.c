@@ -288,6 +288,27 @@ static void without_active_expiry_keys_are_only_hidden(void **state) {
     assert_int_equal(s->stats.expired_active, 99);
 }
 
+static void a_key_with_an_intent_is_not_deleted_under_it(void **state) {
+    struct shard *s = *state;
+    set(s, 0, "key", START_MS + 100);
+    struct arg argv[2] = {{"get", 3, 0}, {"key", 3, 0}};
+    struct hop h = {.argv = argv, .argc = 2, .n_keys = 1, .key_first = 1, .key_step = 1, .hash = hash_key(&secret, "key", 3)};
+    struct intent intent;
+    struct member member = {.number = 1, .intents = &intent, .n_intents = 1};
+    struct key k;
+    intent_on_key(&intent, INTENT_DB, h.hash, false);
+    assert_true(schedule_add(&s->schedule, &member));
+    work(s, START_MS + 1000);
+    assert_true(is_stored(s, 0, "key"));
+    assert_false(key_read(s, &h, &k)); /* a later reader */
+    assert_true(is_stored(s, 0, "key"));
+    s->now_ms = START_MS; /* the transaction's own time */
+    assert_true(key_read(s, &h, &k));
+    schedule_remove(&s->schedule, &member);
+    work(s, START_MS + 2000);
+    assert_false(is_stored(s, 0, "key"));
+}
+
 static uint64_t expiring(const struct shard *s) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < DATABASES; i++) n += s->dbs[i]->expiring;
@@ -470,6 +491,7 @@ int main(void) {
         TEST(the_clock_may_jump),
         TEST(keys_whose_hashes_agree_go_each_at_its_time),
         TEST(without_active_expiry_keys_are_only_hidden),
+        TEST(a_key_with_an_intent_is_not_deleted_under_it),
         TEST(garbage_of_one_key_is_bounded),
         TEST(garbage_of_keys_that_come_back_is_bounded),
         TEST(a_flushed_database_leaves_no_garbage),
