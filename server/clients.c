@@ -8,6 +8,7 @@
 #include "server/client_memory.h"
 #include "server/conn.h"
 #include "server/introspect.h"
+#include "server/multi.h"
 
 #define LIST_SLICE 16u          /* connections of one slice: two system calls and a line each, about 100 us */
 #define LIST_SLICE_BYTES 65536u /* or so many bytes of long names */
@@ -37,7 +38,8 @@ static void line_add(struct line *l, const char *p, size_t size) {
 static void line_add_text(struct line *l, const char *text) { line_add(l, text ? text : "", text ? strlen(text) : 0); }
 
 static void describe(struct thread *t, const struct conn *c, struct line *l) {
-    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[8];
+    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[10];
+    const struct multi *multi = c->multi;
     size_t n_flags = 0, queued = c->in ? c->in->size - c->in_at : 0, room = c->in ? c->in->capacity - c->in->size : 0;
     size_t out_bytes = c->out.size + c->out.refs_bytes, flight = c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0;
     if (c->partial && c->partial->blob) queued += c->partial->blob_have;
@@ -45,6 +47,8 @@ static void describe(struct thread *t, const struct conn *c, struct line *l) {
     if (socket_local_text(c->stream.fd, local) < 0) *local = 0;
     if (c->row) command_full_name(introspect_shown(c->row), command);
     if (c->monitor) flags[n_flags++] = 'O';
+    if (multi && multi->on) flags[n_flags++] = 'x';
+    if (multi && multi_is_touched(multi, t->n_threads)) flags[n_flags++] = 'd';
     if (c->close_after_reply) flags[n_flags++] = 'c';
     if (c->unix_socket) flags[n_flags++] = 'U';
     if (c->no_evict) flags[n_flags++] = 'e';
@@ -55,11 +59,12 @@ static void describe(struct thread *t, const struct conn *c, struct line *l) {
     l->size = 0;
     snprintf(l->front, sizeof l->front, "id=%llu addr=%s laddr=%s fd=%d name=", (ull)c->id, peer, local, c->stream.fd);
     snprintf(l->back, sizeof l->back,
-        " age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=-1 qbuf=%zu qbuf-free=%zu argv-mem=0 multi-mem=0 "
+        " age=%llu idle=%llu flags=%s db=%u sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=%zu argv-mem=0 multi-mem=%llu "
         "rbs=%zu rbp=%zu obl=%zu oll=%u omem=%zu tot-mem=%zu events=%s cmd=%s user=default redir=-1 resp=%u",
-        (ull)(t->now_ns - c->created_ns) / 1000000000u, (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db, queued, room,
-        c->out.capacity, c->out.capacity, c->out.size, c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c),
-        c->stream.sending ? "rw" : "r", command, c->resp);
+        (ull)(t->now_ns - c->created_ns) / 1000000000u, (ull)(t->now_ns - c->active_ns) / 1000000000u, flags, c->db,
+        multi && multi->on ? (int)multi->n_shown : -1, queued, room, multi ? (ull)multi->shown : 0, c->out.capacity, c->out.capacity,
+        c->out.size, c->out.n_refs + (flight ? 1 : 0), out_bytes + flight, (size_t)conn_memory(c), c->stream.sending ? "rw" : "r", command,
+        c->resp);
     line_add_text(l, l->front);
     line_add_text(l, c->name);
     line_add_text(l, l->back);

@@ -11,7 +11,8 @@
 #define LOOKUP_SIZE 1024u  /* a power of two, well above twice the rows */
 #define NAME_MAX_SIZE 128u /* rename-command may choose long ones */
 
-static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server};
+static const struct command *const families[] = {
+    commands_string, commands_generic, commands_expire, commands_connection, commands_server, commands_transaction};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows; /* all top-level rows, copied, with what is filled in at start */

@@ -29,8 +29,9 @@ enum plan {
     PLAN_FANOUT,     /* one piece a shard with the keys that lie there (on_shard, HOP_PIECE), then merge */
     PLAN_ALL,        /* one piece on every shard (on_shard, HOP_PIECE), then merge */
     PLAN_CURSOR, /* a piece on the shard that the cursor in argv[1] names (cursor_shard), then on the next while scan_goes_on; one shard: one hop */
-    PLAN_EXCLUSIVE, /* all shards are held by the coordinator: on_spread */
-    PLAN_DISK,      /* no key; on the thread that waits for the disk: on_disk. OK, or its error, is the reply */
+    PLAN_EXCLUSIVE,   /* all shards are held by the coordinator: on_spread */
+    PLAN_DISK,        /* no key; on the thread that waits for the disk: on_disk. OK, or its error, is the reply */
+    PLAN_TRANSACTION, /* EXEC, WATCH: multi_dispatch */
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
@@ -68,6 +69,9 @@ enum command_flags {
     CMD_VALUE_HINT = 1 << 21, /* not shown: stage 3 of the prefetch is worth it */
     CMD_SLICED = 1 << 22,     /* not shown: on_shard may say HOP_AGAIN */
     CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
+    CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
+    CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
+    CMD_SESSION = 1 << 26,    /* not shown: of PLAN_CONNECTION: changes the connection (or more) by more than its database */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */
@@ -185,7 +189,8 @@ struct command {
 };
 
 /* A family: its rows end with a row without a name. */
-extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[];
+extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
+    commands_transaction[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

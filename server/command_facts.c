@@ -130,6 +130,7 @@ static const struct command_facts facts[] = {
     {.name = "type", .arguments = "key%k0"},
     {.name = "unlink", .arguments = "key%k0*"},
     {.name = "wait", .arguments = "numreplicas%i timeout%i"},
+    {.name = "watch", .arguments = "key%k0*"},
 };
 
 static int by_name(const void *name, const void *entry) { return strcmp(name, ((const struct command_facts *)entry)->name); }

@@ -7,6 +7,7 @@
 
 #include "io/clock.h"
 #include "server/log.h"
+#include "server/multi.h"
 #include "server/outbox.h"
 #include "server/parse.h"
 #include "shard/blob.h"
@@ -67,6 +68,7 @@ void conn_free(struct thread *t, struct conn *c) {
     reply_drop(&c->out);
     reply_drop(&c->flight);
     partial_drop(c);
+    multi_free(t, c);
     if (c->in && !c->in->pins) mi_free(c->in);
     else if (c->in) c->in->dropped = true;
     mi_free(c->name);
@@ -469,6 +471,7 @@ uint64_t conn_memory(const struct conn *c) {
     uint64_t bytes = sizeof *c + c->out.capacity + c->out.refs_bytes + c->flight.capacity + c->flight.refs_bytes;
     bytes += mi_usable_size(c->name) + mi_usable_size(c->lib_name) + mi_usable_size(c->lib_version);
     if (c->in) bytes += sizeof *c->in + c->in->capacity;
+    if (c->multi) bytes += multi_memory(c->multi);
     if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
     return bytes;
 }

@@ -64,6 +64,7 @@ struct conn {
     struct partial *partial;
     struct task *task;
     struct monitor *monitor; /* NULL: it does not */
+    struct multi *multi;     /* multi.h; NULL: it never used MULTI or WATCH */
     uint64_t id, created_ns, active_ns, soft_since_ns;
     uint64_t counted;          /* bytes of it in server.clients_memory */
     struct conn *size_next;    /* client_memory.h: the next of its size class */
@@ -95,8 +96,8 @@ void conn_free(struct thread *t, struct conn *c);
 /* "1.2.3.4:5", "[::1]:5" or "path:0". */
 #define CONN_ADDRESS_MAX SOCKET_TEXT_SIZE
 void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]);
-/* CLIENT PAUSE: the command of this row must wait; ends when the pause does. */
-bool conn_held(struct thread *t, struct conn *c, const struct command *row);
+/* CLIENT PAUSE: a command with these flags must wait; ends when the pause does. */
+bool conn_held(struct thread *t, struct conn *c, uint32_t flags);
 void conn_let_go(struct thread *t);
 /* Goes on with input that waits (after a task, or the next tick). */
 void conn_resume(struct thread *t, struct conn *c);
@@ -118,6 +119,20 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);
 
 /* dispatch.c: false: the command must wait (state WAITING was set); nothing was done. */
 bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc);
+/* A command over several shards waits for all of its connection before it, and is waited for. False: WAITING was set. */
+bool conn_drained(struct thread *t, struct conn *c);
+/* Runs a PLAN_CONNECTION command; its reply goes to r. */
+void conn_run(struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, struct reply *r);
+
+static inline uint8_t conn_hop_flags(const struct conn *c, const struct command *row) {
+    uint8_t flags = 0;
+    if (row->flags & CMD_WRITE) flags |= HOP_WRITE;
+    if (row->flags & CMD_VALUE_HINT) flags |= HOP_VALUE;
+    if (!(row->flags & (CMD_FAST | CMD_CHEAP))) flags |= HOP_TIMED;
+    if (__builtin_expect(c->no_touch, 0)) flags |= HOP_NO_TOUCH;
+    if (__builtin_expect(c->reply_off | c->reply_skip, 0)) flags |= HOP_NO_REPLY;
+    return flags;
+}
 
 /* While there is no password, nobody has to; who came then counts as authenticated for good. */
 static inline bool conn_must_authenticate(const struct conn *c) { return !c->authenticated && c->thread->config->requirepass[0]; }

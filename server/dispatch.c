@@ -9,6 +9,7 @@
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/monitor.h"
+#include "server/multi.h"
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
@@ -18,6 +19,7 @@
 /* ---- errors that come before the command ---- */
 
 static void reply_now(struct thread *t, struct conn *c, const char *text) {
+    if (multi_refused(t, c, text)) return;
     struct reply *r = conn_reply_begin(t, c);
     reply_error(r, text);
     conn_reply_end(t, c, r);
@@ -79,8 +81,7 @@ static void wrong_arity(struct thread *t, struct conn *c, const struct command *
 }
 
 /* CMD HELP, from the container's lines. */
-static void reply_help(struct thread *t, struct conn *c, const struct command *container) {
-    struct reply *r = conn_reply_begin(t, c);
+static void reply_help(const struct command *container, struct reply *r) {
     size_t n = 0;
     char title[128], name[CAPITALS_MAX];
     capitals(container->name, name);
@@ -91,20 +92,9 @@ static void reply_help(struct thread *t, struct conn *c, const struct command *c
     for (size_t i = 0; i < n; i++) reply_status(r, container->help[i]);
     reply_status(r, "HELP");
     reply_status(r, "    Prints this help.");
-    conn_reply_end(t, c, r);
 }
 
 /* ---- plans ---- */
-
-static inline uint8_t hop_flags(const struct conn *c, const struct command *row) {
-    uint8_t flags = 0;
-    if (row->flags & CMD_WRITE) flags |= HOP_WRITE;
-    if (row->flags & CMD_VALUE_HINT) flags |= HOP_VALUE;
-    if (!(row->flags & (CMD_FAST | CMD_CHEAP))) flags |= HOP_TIMED;
-    if (__builtin_expect(c->no_touch, 0)) flags |= HOP_NO_TOUCH;
-    if (__builtin_expect(c->reply_off | c->reply_skip, 0)) flags |= HOP_NO_REPLY;
-    return flags;
-}
 
 static inline struct hop *add_hop(
     struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
@@ -117,7 +107,7 @@ static inline struct hop *add_hop(
     h->row = row->number;
     h->key_first = (uint8_t)row->key_first;
     h->key_step = (uint8_t)row->key_step;
-    h->flags = hop_flags(c, row);
+    h->flags = conn_hop_flags(c, row);
     return h;
 }
 
@@ -177,8 +167,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     return true;
 }
 
-/* A command over several shards waits for all of its connection before it, and is waited for. */
-static bool drained(struct thread *t, struct conn *c) {
+bool conn_drained(struct thread *t, struct conn *c) {
     if (!conn_has_work(c)) return true;
     if (t->n_threads == 1 && !c->first && !c->task) {
         outbox_flush(t);
@@ -197,7 +186,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     }
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
     if (!sliced && one_shard(t, c, row, argv, argc, n_keys)) return true;
-    if (!drained(t, c)) return false;
+    if (!conn_drained(t, c)) return false;
     if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
     else if (row->on_steps && n_keys <= FANOUT_KEYS_MAX * t->n_threads) task_start_steps(t, c, row, argv, argc, n_keys);
     else task_start_exclusive(t, c, row, argv, argc, n_keys);
@@ -206,7 +195,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
 
 static bool cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     if (t->n_threads > 1) {
-        if (!drained(t, c)) return false;
+        if (!conn_drained(t, c)) return false;
         task_start_cursor(t, c, row, argv, argc);
         return true;
     }
@@ -218,15 +207,21 @@ static bool cursor(struct thread *t, struct conn *c, const struct command *row, 
     return true;
 }
 
+void conn_run(struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, struct reply *r) {
+    struct thread *t = c->thread;
+    atomic_store_explicit(&t->running, row->number, memory_order_relaxed);
+    if (row->on_connection) row->on_connection(c, argv, argc, r);
+    else reply_help(row->parent, r);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+}
+
 static void on_connection(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct reply *r = conn_reply_begin(t, c);
     struct command_stats *s = &t->measure.commands[row->number];
     size_t size = r->size;
     bool always = !(row->flags & (CMD_FAST | CMD_CHEAP));
     uint64_t start = t->measure.weight || always ? cycles_now() : 0;
-    atomic_store_explicit(&t->running, row->number, memory_order_relaxed);
-    row->on_connection(c, argv, argc, r);
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    conn_run(c, row, argv, argc, r);
     s->calls++;
     if (start) {
         uint64_t cycles = cycles_now() - start;
@@ -244,6 +239,10 @@ static void on_connection(struct thread *t, struct conn *c, const struct command
 static bool allowed(struct thread *t, struct conn *c, const struct command *row) {
     if (__builtin_expect(!c->authenticated, 0) && conn_must_authenticate(c) && !(row->flags & CMD_NO_AUTH)) {
         reject(t, c, row, "NOAUTH Authentication required.");
+        return false;
+    }
+    if (__builtin_expect(c->multi != NULL, 0) && c->multi->on && row->flags & CMD_NO_MULTI) {
+        reject(t, c, row, "ERR Command not allowed inside a transaction");
         return false;
     }
     if (__builtin_expect((row->flags & CMD_PROTECTED) != 0, 0)) {
@@ -280,27 +279,29 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         return true;
     }
     if (!allowed(t, c, row)) return true;
-    if (__builtin_expect(budget_exceeded(&t->server->budget), 0) && row->flags & CMD_DENYOOM) {
+    uint32_t flags = __builtin_expect(c->multi != NULL, 0) ? multi_flags(c, row) : row->flags;
+    if (__builtin_expect(budget_exceeded(&t->server->budget), 0) && flags & CMD_DENYOOM) {
         reject(t, c, row, "OOM command not allowed when used memory > 'maxmemory'.");
         return true;
     }
-    if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, row)) return false;
+    if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, flags)) return false;
+    if (multi_queues(c, row)) {
+        multi_queue(t, c, row, argv, argc);
+        return true;
+    }
     bool taken = true;
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: single(t, c, row, argv, argc); break;
-    case PLAN_CONNECTION:
-        if (row->parent && row->parent->help && !strcmp(row->name, "help")) reply_help(t, c, row->parent);
-        else on_connection(t, c, row, argv, argc);
-        break;
+    case PLAN_CONNECTION: on_connection(t, c, row, argv, argc); break;
     case PLAN_FANOUT:
     case PLAN_SPREAD: taken = several_keys(t, c, row, argv, argc); break;
     case PLAN_CURSOR: taken = cursor(t, c, row, argv, argc); break;
     case PLAN_ALL:
-        taken = drained(t, c);
+        taken = conn_drained(t, c);
         if (taken) task_start_all(t, c, row, argv, argc);
         break;
     case PLAN_DISK:
-        taken = drained(t, c);
+        taken = conn_drained(t, c);
         if (taken) task_start_disk(t, c, row, argv, argc);
         break;
     case PLAN_EXCLUSIVE:
@@ -314,9 +315,13 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
             if (!t->stands_still) outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
             break;
         }
-        taken = drained(t, c);
+        taken = conn_drained(t, c);
         if (taken) task_start_exclusive(t, c, row, argv, argc, 0);
         break;
+    case PLAN_TRANSACTION:
+        taken = multi_dispatch(t, c, row, argv, argc);
+        if (taken) t->stats.commands++;
+        return taken;
     }
     if (taken) {
         t->stats.commands++;

@@ -16,9 +16,11 @@
 #include "io/clock.h"
 #include "server/conn.h"
 #include "server/defer.h"
+#include "server/exec.h"
 #include "server/latency.h"
 #include "server/lend.h"
 #include "server/monitor.h"
+#include "server/multi.h"
 #include "server/task.h"
 #include "server/thread.h"
 #include "shard/batch.h"
@@ -184,7 +186,7 @@ struct batch_run {
     bool slow; /* a hop was, of those whose sender is another thread */
 };
 
-static void drop_since(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
+void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
     r->size = size;
     while (r->n_refs > n_refs) {
         struct reply_ref *ref = &r->refs[--r->n_refs];
@@ -228,7 +230,7 @@ static inline void run_into(struct batch_run *x, struct hop *h, struct reply *r)
     if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(x, h, r);
     else h->run(x->s, h, r);
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) drop_since(x->s, r, size, n_refs);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size, n_refs);
 }
 
 /* A hop of a connection of this thread: its reply goes straight to its connection unless an earlier one is still out. */
@@ -345,10 +347,21 @@ static void prefetch_keys(struct shard *s, const struct hop *h) {
     s->stats.scheduled_ahead += h->n_keys < HOP_GROUP ? h->n_keys : HOP_GROUP;
 }
 
+/* A piece that is no part of a transaction may run unless it meets one. Else it waits in the shard's order, and lets go when it has run. */
+static bool may_run_local(struct shard *s, struct batch *b) {
+    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) return true;
+    b->member = exec_member(&b->hops[0]);
+    b->member->owner = b;
+    b->order = PIECE_RUN_LAST;
+    schedule_add(&s->schedule, b->member);
+    return schedule_tell(&s->schedule, b->member);
+}
+
 /* Does what a piece asks for. True: it goes back. */
 static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
     switch ((enum piece_order)b->order) {
     case PIECE_HOP: return run_piece(t, s, b);
+    case PIECE_LOCAL: return may_run_local(s, b) && run_piece(t, s, b);
     case PIECE_SCHEDULE:
         b->refused = !schedule_add(&s->schedule, b->member);
         if (!b->refused) prefetch_keys(s, &b->hops[0]);
@@ -396,7 +409,7 @@ static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
 static __attribute__((cold)) void run_ready(struct thread *t, struct shard *s) {
     struct member *m;
     while ((m = schedule_next(&s->schedule))) {
-        if (m->local) {
+        if (m->local && ((struct message *)m->owner)->kind == MESSAGE_LATE) {
             run_late(t, s, m->owner);
             continue;
         }
@@ -482,6 +495,7 @@ static void release_blobs(struct shard *s, struct release *m) {
 
 void outbox_run_message(struct thread *t, struct thread *of, struct message *m) {
     if (m->kind == MESSAGE_RELEASE) release_blobs(of->shard, (struct release *)m);
+    else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(of->shard, m);
     else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
     else run_foreign(t, of->shard, (struct batch *)m);
 }
@@ -510,6 +524,35 @@ static void run_requests(struct thread *t) {
         if (m->kind == MESSAGE_STOP) stand_still(t, m);
         else outbox_run_message(t, t, m);
     }
+}
+
+static void run_held(struct thread *t, struct batch *b) {
+    struct hop *h = &b->hops[0];
+    uint64_t start = cycles_now();
+    t->shard->now_ms = b->now_ms;
+    b->replies.resp = h->resp;
+    while (h->run(t->shard, h, &b->replies) == HOP_AGAIN) {}
+    b->cycles += cycles_now() - start;
+}
+
+void outbox_send_held(struct thread *t, struct batch *b) {
+    if (b->to == t->id) {
+        run_held(t, b);
+        return;
+    }
+    b->message.kind = MESSAGE_HELD;
+    b->message.armed = NULL; /* nothing else of this turn is with it */
+    mailbox_push(&t->server->threads[b->to]->returns, &b->message);
+    thread_want_wake(t, b->to);
+}
+
+/* Of a coordinator that holds this thread's shard. */
+static void held_arrived(struct thread *t, struct batch *b) {
+    run_held(t, b);
+    b->message.kind = MESSAGE_BATCH;
+    b->message.armed = &t->server->threads[b->message.from]->armed;
+    b->message.sequence = 0;
+    send_back(t, b);
 }
 
 bool outbox_run_slices(struct thread *t) {
@@ -628,6 +671,7 @@ void outbox_take_returns(struct thread *t) {
         struct note *n = (struct note *)m;
         switch ((enum message_kind)m->kind) {
         case MESSAGE_BATCH: came_back(t, (struct batch *)m); break;
+        case MESSAGE_HELD: held_arrived(t, (struct batch *)m); break;
         case MESSAGE_STOPPED:
             task_stopped(t, n->task);
             mi_free(n);
@@ -711,7 +755,8 @@ static void drain(struct thread *t, struct mailbox *from) {
     for (; m; m = next) {
         next = m->next;
         if (m->kind == MESSAGE_RELEASE) release_blobs(t->shard, (struct release *)m);
-        else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE) mi_free(m);
+        else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(t->shard, m);
+        else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE && m->kind != MESSAGE_HELD) mi_free(m);
     }
 }
 

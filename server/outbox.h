@@ -13,8 +13,12 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
 /* A batch of its own for a piece of a task. */
 struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task);
 void outbox_send_piece(struct thread *t, struct batch *b);
+/* A piece for a thread whose shard stands still for the task: it runs there at once, to its end; one of t's own before this returns. */
+void outbox_send_held(struct thread *t, struct batch *b);
 /* Collect, publish, arm, run. */
 void outbox_flush(struct thread *t);
+/* Shortens r to what it was, and gives references of the shard s back. */
+void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs);
 /* What came back: replies and tasks. */
 void outbox_take_returns(struct thread *t);
 bool outbox_run_slices(struct thread *t);

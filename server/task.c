@@ -12,6 +12,7 @@
  *   EXCLUSIVE  | TOKEN -> (it is ours) -> STOPPING -> (all shards | the command's function works on all shards' data
  *              | stand still) -> runs -> done, or SLICED          |
  *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
+ *   COURSE     | its owner's (course.h)                           | another file decides what comes after each step
  *
  * The token: thread 0 gives it to one coordinator at a time, in the order of asking. A shard stands still between two hops: its thread
  * goes on with its sockets and with what came back, but takes nothing from its mailbox and runs no own hop until GO. Nobody waits in
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "server/course.h"
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
@@ -126,6 +128,7 @@ void task_drop(struct task *k, uint32_t n_threads) {
         if (b && b->hops[0].argv != k->argv) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
         if (b && k->row->on_drop && b->hops[0].state) k->row->on_drop(server.threads[s]->shard, &b->hops[0], &b->replies);
     }
+    course_drop(k);
     drop_contents(k);
     mi_free(k);
 }
@@ -379,8 +382,23 @@ bool task_run_merges(struct thread *t) {
     return t->merges != NULL;
 }
 
+void task_merge_at_once(struct thread *t, struct task *k) {
+    k->sum = 0;
+    if (k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) {
+        if (text_begin(t, k))
+            while (text_goes_on(t, k)) {}
+    } else if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
+    else {
+        for (uint32_t s = 0; s < t->n_threads; s++) merge_simple(k, &k->pieces[s]->replies);
+        if (k->error.size) reply_bytes(task_output(t, k), k->error.p, k->error.size);
+        else if (k->row->merge == MERGE_SUM) reply_int(task_output(t, k), k->sum);
+        else reply_ok(task_output(t, k));
+    }
+    reply_drop(&k->error);
+}
+
 /* The reply of the only piece. */
-static void take_whole(struct thread *t, struct task *k) {
+void task_take_whole(struct thread *t, struct task *k) {
     struct reply *r = task_output(t, k);
     for (uint32_t s = 0; s < t->n_threads; s++) {
         if (!k->pieces[s]) continue;
@@ -428,7 +446,7 @@ void task_fanout_reply(struct thread *t, struct task *k) {
 /* All pieces of another kind are back, and what is put together in slices is. */
 static void all_back(struct thread *t, struct task *k) {
     if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
-    else if (k->kind == TASK_SLICED) take_whole(t, k);
+    else if (k->kind == TASK_SLICED) task_take_whole(t, k);
     else if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK) {
         task_merge_wave(t, k);
         task_fanout_reply(t, k);
@@ -453,6 +471,10 @@ void task_piece_done(struct thread *t, struct batch *b) {
         return;
     }
     if (--k->outstanding || (k->kind == TASK_CURSOR && cursor_goes_on(t, k))) return;
+    if (k->kind == TASK_COURSE) {
+        k->course->on(t, k, k->of);
+        return;
+    }
     if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) text_slice(t, k);
     else all_back(t, k);
 }
@@ -489,20 +511,21 @@ void task_start_cursor(struct thread *t, struct conn *c, const struct command *r
 
 /* ---- the disk ---- */
 
-void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    struct task *k = task_new(t, c, row, TASK_DISK, argv, argc, true);
-    struct disk_job *job = k ? mi_malloc(sizeof *job) : NULL;
-    if (!k) {
-        task_no_memory(t, c);
-        return;
-    }
-    if (!job) {
-        reply_no_memory(task_output(t, k));
-        task_finish(t, k);
-        return;
-    }
+bool task_to_disk(struct thread *t, struct task *k, const struct command *row) {
+    struct disk_job *job = mi_malloc(sizeof *job);
+    if (!job) return false;
     *job = (struct disk_job){.message = {.from = t->id}, .thread = t, .task = k, .work = row->on_disk, .config = *config_current()};
     disk_give(job);
+    return true;
+}
+
+void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct task *k = task_new(t, c, row, TASK_DISK, argv, argc, true);
+    if (!k) task_no_memory(t, c);
+    else if (!task_to_disk(t, k, row)) {
+        reply_no_memory(task_output(t, k));
+        task_finish(t, k);
+    }
 }
 
 void task_disk_done(struct thread *t, struct disk_job *job) {
@@ -510,7 +533,8 @@ void task_disk_done(struct thread *t, struct disk_job *job) {
     if (job->good) reply_ok(r);
     else reply_error(r, job->why);
     job->task->cycles = job->cycles;
-    task_finish(t, job->task);
+    if (job->task->kind == TASK_COURSE) job->task->course->on(t, job->task, job->task->of);
+    else task_finish(t, job->task);
     mi_free(job);
 }
 
@@ -612,6 +636,12 @@ void task_halt_message(struct thread *t, struct note *n) {
     }
     if (--k->outstanding) return;
     k->outstanding = t->n_threads;
+    if (t->n_threads == 1) { /* there is no mailbox to read: what came before runs now, and what comes is for later */
+        outbox_flush(t);
+        t->stands_still = true;
+        task_stopped(t, k);
+        return;
+    }
     for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, true, MESSAGE_STOP, k, 0);
 }
 
@@ -628,6 +658,13 @@ static void run_fanout(struct thread *t, struct task *k, struct shard *const *sh
     while (task_merge_wave(t, k) && task_deal_wave(t, k));
 }
 
+void task_let_all_go(struct thread *t) {
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
+    task_go_on(t);
+    send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
+}
+
 void task_stopped(struct thread *t, struct task *k) {
     if (--k->outstanding) return;
     struct shard **shards = mi_malloc(t->n_threads * sizeof *shards);
@@ -635,6 +672,11 @@ void task_stopped(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         shards[s] = t->server->threads[s]->shard;
         shards[s]->now_ms = t->now_ms;
+    }
+    if (k->kind == TASK_COURSE) {
+        k->held = (struct spread){shards, t->n_threads};
+        k->course->on(t, k, k->of);
+        return;
     }
     k->hop = (struct hop){.origin = k->conn,
         .hash = k->n_keys ? k->hashes[0] : 0,
@@ -656,10 +698,7 @@ void task_stopped(struct thread *t, struct task *k) {
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     k->cycles = cycles_now() - start;
     mi_free(shards);
-    for (uint32_t s = 0; s < t->n_threads; s++)
-        if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
-    task_go_on(t);
-    send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
+    task_let_all_go(t);
     if (k->hop.state) task_go_on_in_slices(t, k);
     else if (k->kind == TASK_FANOUT) task_fanout_reply(t, k);
     else task_finish(t, k);

@@ -2,11 +2,12 @@
 #ifndef SERVER_TASK_INTERNAL_H
 #define SERVER_TASK_INTERNAL_H
 
+#include "server/course.h"
 #include "server/task.h"
 #include "server/txn.h"
 #include "shard/schedule.h"
 
-enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK };
+enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK, TASK_COURSE };
 
 struct task {
     struct task *next; /* free list, or thread.merges */
@@ -39,6 +40,11 @@ struct task {
     bool letting_go;        /* its last messages are out */
     uint32_t step;          /* STEPS: which comes next */
     struct carrier *carrier;
+    /* COURSE (course.c). */
+    const struct task_course *course;
+    void *of;
+    struct spread held;        /* the shards, while all are; n 0: they are not */
+    struct task_command outer; /* what row, argv and argc are, while a command inside has their place; row NULL: none has */
 };
 
 /* task.c */
@@ -66,6 +72,15 @@ void task_fanout_reply(struct thread *t, struct task *k);
 void task_forget_wave(struct thread *t, struct task *k);
 /* Waits for the token; then the command runs while all shards stand still. */
 void task_ask_for_token(struct thread *t, struct task *k);
+
+/* All shards that are held go on. */
+void task_let_all_go(struct thread *t);
+/* Puts the pieces of a PLAN_ALL command together, in one go. */
+void task_merge_at_once(struct thread *t, struct task *k);
+/* The replies of all pieces, one after the other. */
+void task_take_whole(struct thread *t, struct task *k);
+/* Has the command of this row run on the disk's thread; then the reply is in the output. False: no memory. */
+bool task_to_disk(struct thread *t, struct task *k, const struct command *row);
 
 /* transact.c: the life of a transaction. A task begins one once its members are set up, and is told by its kind's step function when they stand, and
  * when each wave is done. */

@@ -95,12 +95,12 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
 
 /* ---- CLIENT PAUSE ---- */
 
-bool conn_held(struct thread *t, struct conn *c, const struct command *row) {
+bool conn_held(struct thread *t, struct conn *c, uint32_t flags) {
     if (t->now_ns >= t->pause_until_ns && thread_holds(t)) {
         conn_let_go(t);
         return false;
     }
-    if (!t->pause_all && !(row->flags & (CMD_WRITE | CMD_MAY_REPLICATE))) return false;
+    if (!t->pause_all && !(flags & (CMD_WRITE | CMD_MAY_REPLICATE))) return false;
     c->state = CONN_WAITING;
     if (!c->held) {
         APPEND(t->held, t->n_held, t->held_capacity, c);

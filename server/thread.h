@@ -75,11 +75,14 @@ enum message_kind {
     MESSAGE_LATE,         /* returns: a hop that waited for a transaction has run */
     MESSAGE_HALT,         /* returns: start no transaction, and say when yours have ended */
     MESSAGE_HALTED,       /* returns: so it is */
+    MESSAGE_HELD,         /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
+    MESSAGE_UNWATCH,      /* requests: a watcher's keys are to be forgotten */
 };
 
 /* What a piece asks of its shard. */
 enum piece_order {
     PIECE_HOP,      /* to be run, no transaction */
+    PIECE_LOCAL,    /* to be run once it conflicts with no transaction */
     PIECE_SCHEDULE, /* to take its member in */
     PIECE_RUN,      /* to run its hop as soon as its member may begin */
     PIECE_RUN_LAST, /* and then to let the member go */

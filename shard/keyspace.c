@@ -530,10 +530,10 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     }
     src->slot = NULL; /* the insert may have moved it */
     take_out(src_shard, src, from);
-    if (handed) b->refs--; /* now it is the copy's alone */
+    if (handed) b->refs--;                  /* now it is the copy's alone */
+    key_after_change(src_shard, src, from); /* src's name may lie in its entry */
     if (!handed && b) blob_release(src_shard->memory, b);
     memory_free(src_shard->memory, e, entry_size(e));
-    key_after_change(src_shard, src, from);
     key_after_change(s, dst, to);
     return 0;
 }

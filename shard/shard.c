@@ -169,6 +169,7 @@ void shard_drop(struct shard *s) {
     }
     expire_drop(s);
     schedule_drop(&s->schedule);
+    watch_drop(s);
     memory_free(m, dbs, n * sizeof *dbs);
     memory_free(m, order, 2 * n * sizeof *order);
     memory_free(m, s, sizeof *s);
@@ -240,6 +241,7 @@ void shard_flush(struct shard *s, uint32_t number) {
     struct db *db = s->dbs[number];
     struct table keys = db->keys;
     if (!keys.count) return;
+    if (s->watches.n) watch_flush(s, number);
     table_init(&db->keys, s->memory, keys.hash, keys.hash_arg);
     db->keys.may_grow = keys.may_grow;
     db->keys.growing = keys.growing;
@@ -256,6 +258,7 @@ void shard_flush(struct shard *s, uint32_t number) {
 }
 
 void shard_swap(struct shard *s, uint32_t a, uint32_t b) {
+    if (s->watches.n && a != b) watch_swap(s, a, b);
     struct db *was_a = s->dbs[a];
     s->dbs[a] = s->dbs[b];
     s->dbs[b] = was_a;

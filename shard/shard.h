@@ -15,6 +15,7 @@
 #include "shard/memory.h"
 #include "shard/schedule.h"
 #include "shard/table.h"
+#include "shard/watch.h"
 #include "shard/wheel.h"
 
 /* A database's half on this shard. Its number is its place in shard.dbs; its id stays with it when SWAPDB moves it. */
@@ -63,6 +64,7 @@ struct shard {
     bool hide_expired;        /* CLIENT PAUSE: expired keys are hidden from readers, and nothing deletes them */
     bool out_of_memory;       /* the last hop was refused memory */
     struct schedule schedule; /* transactions under way */
+    struct watches watches;
     struct wheel wheel;
     uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */
     struct wheel_rebuild *rebuild; /* of the wheel, if one is going on */

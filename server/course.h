@@ -1,0 +1,57 @@
+/* Courses: tasks whose steps another file decides (exec.c, multi.c). A task waits for one thing at a time; when that is there its course's on() is called,
+ * on the connection's thread, and begins the next wait or ends the task.
+ *
+ *   course_send         pieces to shards
+ *   course_hold         every shard is to stand still; then course_held() says which they are, and their data are the task's until course_let_go()
+ *   course_everywhere   while all are held: a PLAN_ALL command on every thread
+ *   course_disk         a PLAN_DISK command
+ */
+#ifndef SERVER_COURSE_H
+#define SERVER_COURSE_H
+
+#include "server/conn.h"
+
+struct task_command {
+    const struct command *row;
+    struct arg *argv;
+    uint32_t argc;
+};
+
+/* drop: the process ends in the middle of it. */
+struct task_course {
+    void (*on)(struct thread *t, struct task *k, void *of);
+    void (*drop)(void *of);
+};
+
+/* The connection waits from here on. NULL: no memory, nothing was done. */
+struct task *course_start(struct thread *t, struct conn *c, const struct task_command *command, const struct task_course *course, void *of);
+void course_end(struct thread *t, struct task *k);
+
+/* A piece: the row's on_shard with this state. waits: where transactions are under way it waits for those that it conflicts with, as exec_intents() says.
+ * owner_only: no borrower runs it. */
+void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool waits, bool owner_only);
+/* What a piece that is back replied. Then either all goes into the output, or nothing is wanted. */
+const struct reply *course_piece_reply(const struct task *k, uint32_t shard);
+void course_take(struct thread *t, struct task *k);
+void course_drop_pieces(struct thread *t, struct task *k);
+
+void course_hold(struct thread *t, struct task *k);
+const struct spread *course_held(const struct task *k);
+void course_let_go(struct thread *t, struct task *k);
+/* The command runs on every thread, at once and to its end. False: that is done (there is one thread). Then course_merge puts its reply into the output, or
+ * aside. */
+bool course_everywhere(struct thread *t, struct task *k, const struct task_command *command);
+void course_merge(struct thread *t, struct task *k, bool aside);
+/* The reply is in the output, or aside, when on() is called. False: no memory. */
+bool course_disk(struct thread *t, struct task *k, const struct command *row, bool aside);
+
+struct conn *course_conn(const struct task *k);
+/* The command that it was started for. */
+struct task_command course_command(const struct task *k);
+/* The connection's output, or aside if the command is not to be answered. */
+struct reply *course_output(struct thread *t, struct task *k);
+
+/* task.c: the process ends. */
+void course_drop(struct task *k);
+
+#endif
