@@ -239,7 +239,9 @@ static size_t value_end(const struct reply *piece, size_t at, uint32_t *ref) {
         ++*ref;
         return line + 2;
     }
-    return line + (size_t)strtoull(piece->p + at + 1, NULL, 10) + 2;
+    size_t size = 0;
+    for (const char *p = piece->p + at + 1; *p != '\r'; p++) size = size * 10 + (size_t)(*p - '0');
+    return line + size + 2;
 }
 
 static bool merge_each(struct thread *t, struct task *k) {

@@ -110,16 +110,8 @@ static void let_go_on(struct schedule *s, struct intent *head) {
     }
 }
 
-/* Before which of the place's: the first with a higher number. NULL: it is the last. */
-static struct intent *successor(const struct intent *head, uint64_t number) {
-    struct intent *after = NULL;
-    for (struct intent *i = head->place.last; i && i->member->number > number; i = i->previous) after = i;
-    return after;
-}
-
-static void append(struct schedule *s, struct intent *head, struct intent *i) {
+static void append(struct intent *head, struct intent *i) {
     bool waits = any(head->place.standing, conflicting[i->mode]) || any(head->place.waiting, conflicting[i->mode]);
-    (void)s;
     i->previous = head->place.last;
     i->previous->next = i;
     head->place.last = i;
@@ -143,45 +135,45 @@ static void insert_before(struct schedule *s, struct intent **link, struct inten
         i->place = head->place;
         *link = head = i;
     }
-    order_anew(s, head);
+    if (any(head->place.standing, conflicting[i->mode]) || any(head->place.waiting, conflicting[i->mode])) order_anew(s, head);
+    else head->place.standing[i->mode]++;
+}
+
+static void begin_place(struct schedule *s, struct intent **link, struct intent *i) {
+    i->place.chain = NULL;
+    i->place.last = i;
+    i->place.first_waiting = NULL;
+    memset(i->place.standing, 0, sizeof i->place.standing);
+    memset(i->place.waiting, 0, sizeof i->place.waiting);
+    i->place.standing[i->mode] = 1;
+    *link = i;
+    s->n_places++;
 }
 
 static void remove_from_place(struct schedule *s, struct intent *i);
 
-static void link_intent(struct schedule *s, struct intent *i) {
-    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
-    struct intent *head = *link, *after;
-    i->linked = true;
-    i->waits = false;
-    i->next = i->previous = NULL;
-    if (i->whole && i->mode >= INTENT_READ) s->n_whole++;
-    if (!head) {
-        i->place.chain = NULL;
-        i->place.last = i;
-        i->place.first_waiting = NULL;
-        memset(i->place.standing, 0, sizeof i->place.standing);
-        memset(i->place.waiting, 0, sizeof i->place.waiting);
-        i->place.standing[i->mode] = 1;
-        *link = i;
-        s->n_places++;
-    } else if ((after = successor(head, i->member->number))) insert_before(s, link, after, i);
-    else append(s, head, i);
+static bool wants_as_much(const struct intent *a, const struct intent *b) {
+    return (conflicting[a->mode] & conflicting[b->mode]) == conflicting[b->mode];
 }
 
-/* The member's own intent on the same place, if it has one: it stands where a new one would. */
-static struct intent *twin(const struct schedule *s, const struct intent *i) {
-    const struct intent *head = find(s, i->hash, i->db, i->whole);
-    if (!head) return NULL;
-    struct intent *t = head->place.last;
-    while (t && t->member != i->member && t->member->number > i->member->number) t = t->previous;
-    return t && t->member == i->member ? t : NULL;
-}
-
+/* Puts an intent into its place, unless the member has one there that wants as much. */
 static void add_intent(struct schedule *s, struct intent *i) {
-    struct intent *t = twin(s, i);
-    if (t && conflicting[i->mode] == (conflicting[i->mode] & conflicting[t->mode])) return; /* the other wants as much, or more */
-    if (t) remove_from_place(s, t);
-    link_intent(s, i);
+    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
+    struct intent *head = *link, *before = head ? head->place.last : NULL, *after = NULL;
+    i->linked = i->waits = false;
+    i->next = i->previous = NULL;
+    for (; before && before->member->number > i->member->number; before = before->previous) after = before;
+    if (before && before->member == i->member) {
+        if (wants_as_much(before, i)) return;
+        remove_from_place(s, before);
+        add_intent(s, i);
+        return;
+    }
+    i->linked = true;
+    if (i->whole && i->mode >= INTENT_READ) s->n_whole++;
+    if (!head) begin_place(s, link, i);
+    else if (after) insert_before(s, link, after, i);
+    else append(head, i);
 }
 
 static void remove_from_place(struct schedule *s, struct intent *i) {
