@@ -314,6 +314,7 @@ static void resolve(struct thread *t, struct exec *x) {
     }
     size_t at = 0; /* only now the replies lie still */
     for (uint32_t i = 0; i < x->n; i++) {
+        if (!x->results[i].saved.size) continue;
         x->results[i].saved.p = x->saved.p + at;
         at += x->results[i].saved.size;
     }
