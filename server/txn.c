@@ -31,7 +31,7 @@ static enum txn_verdict all_answered(struct txn *x) {
         x->state = TXN_STANDING;
         return TXN_STANDS;
     }
-    if (!x->standing) return withdrawn(x);
+    if (!x->standing || TXN_FAULT == TXN_FAULT_NO_WITHDRAWAL) return withdrawn(x);
     x->state = TXN_WITHDRAWING;
     x->out = x->standing;
     return TXN_WITHDRAW;
@@ -42,7 +42,7 @@ enum txn_verdict txn_answer(struct txn *x, bool late) {
     x->out--;
     switch ((enum txn_state)x->state) {
     case TXN_SCHEDULING:
-        if (late) x->any_late = true;
+        if (late && TXN_FAULT != TXN_FAULT_LATE_STANDS) x->any_late = true;
         else x->standing++;
         return x->out ? TXN_WAIT : all_answered(x);
     case TXN_WITHDRAWING: return x->out ? TXN_WAIT : withdrawn(x);

@@ -24,6 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Deliberate faults, one at a time, that the simulator must find (tests/sim). Never set elsewhere. */
+#ifndef TXN_FAULT
+#define TXN_FAULT 0
+#endif
+enum { TXN_FAULT_NO_WITHDRAWAL = 10, TXN_FAULT_LATE_STANDS = 11 };
+
 /* Withdrawals before the exclusive plan. */
 #define TXN_TRIES 4u
 

@@ -23,6 +23,7 @@ static bool any(const uint32_t counts[INTENT_MODES], uint8_t modes) {
 }
 
 void intent_on_key(struct intent *i, uint32_t db, uint64_t hash, bool write) {
+    if (SCHEDULE_FAULT == SCHEDULE_FAULT_WRITES_SHARE) write = false;
     *i = (struct intent){.hash = hash, .db = db, .mode = write ? INTENT_WRITE : INTENT_READ};
 }
 
@@ -230,7 +231,7 @@ static uint64_t number_of_local(const struct schedule *s, const struct member *m
 
 bool schedule_add(struct schedule *s, struct member *m) {
     if (s->n_places >= s->n_buckets && s->n_buckets < BUCKETS_MAX && !grow(s)) return false; /* no memory at all: as if it were late */
-    if (!m->local && m->number < s->floor) {
+    if (!m->local && m->number < s->floor && SCHEDULE_FAULT != SCHEDULE_FAULT_NO_FLOOR) {
         s->stats.late++;
         return false;
     }
@@ -238,6 +239,7 @@ bool schedule_add(struct schedule *s, struct member *m) {
     queue_member(s, m);
     for (uint32_t i = 0; i < m->n_intents; i++) {
         m->intents[i].member = m;
+        if (SCHEDULE_FAULT == SCHEDULE_FAULT_INTENT_LOST && i && i + 1 == m->n_intents) continue;
         add_intent(s, &m->intents[i]);
     }
     if (m->local) s->stats.deferred++;
@@ -257,7 +259,7 @@ static void begin(struct schedule *s, struct member *m) {
 bool schedule_tell(struct schedule *s, struct member *m) {
     m->told = true;
     if (m->begun) return true;
-    if (m->n_waits) return false;
+    if (m->n_waits && SCHEDULE_FAULT != SCHEDULE_FAULT_WAITING_RUNS) return false;
     begin(s, m);
     return true;
 }

@@ -28,6 +28,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Deliberate faults, one at a time, that the simulator must find (tests/sim). Never set elsewhere. */
+#ifndef SCHEDULE_FAULT
+#define SCHEDULE_FAULT 0
+#endif
+enum { SCHEDULE_FAULT_NO_FLOOR = 1, SCHEDULE_FAULT_INTENT_LOST = 2, SCHEDULE_FAULT_WAITING_RUNS = 3, SCHEDULE_FAULT_WRITES_SHARE = 4 };
+
 enum intent_mode {
     INTENT_READ_WITHIN,  /* on a database: the member reads keys of it */
     INTENT_WRITE_WITHIN, /* and writes some */

@@ -242,6 +242,31 @@ def unit():
         meson_suite('unit', 'build')
 
 
+def simulate(name, directory, seeds, env=None, prefix=()):
+    """Runs of the simulator, a part of the seeds on each CPU. Each part is one test."""
+    start = time.monotonic()
+    program = os.path.join(ROOT, directory, 'tests', 'sim', 'darter-sim')
+    parts = ['%d-%d' % (1 + seeds * i // CPUS, seeds * (i + 1) // CPUS) for i in range(CPUS)]
+    with ThreadPoolExecutor(CPUS) as pool:
+        ends = list(pool.map(lambda part: run([*prefix, program, '--seeds', part], env, 20000 if SOAK else 1800), parts))
+    bad = [output for status, output in ends if status]
+    record(name, len(ends) - len(bad), len(bad), time.monotonic() - start, '\n'.join(bad))
+
+
+def sim():
+    """The scheduler in a world of its own: no seed may fail, and each deliberate fault must be found."""
+    if not build('build'):
+        return
+    simulate('sim', 'build', 300000 if SOAK else 10000)
+    start = time.monotonic()
+    program = os.path.join(ROOT, 'build', 'tests', 'sim', 'darter-sim')
+    faults = run([program, '--faults'])[1].splitlines()
+    with ThreadPoolExecutor(CPUS) as pool:
+        ends = list(pool.map(lambda fault: run([program, '--fault', fault.split()[0]], None, 600), faults))
+    missed = [fault for fault, (status, output) in zip(faults, ends) if status != 1]
+    record('sim, deliberate faults', len(faults) - len(missed), len(missed) or int(not faults), time.monotonic() - start, 'not found: ' + '; '.join(missed))
+
+
 def integration():
     if build('build'):
         run_integration('integration', {'DARTER': server_of('build')})
@@ -286,6 +311,7 @@ def sanitize():
     if build('build-asan'):
         env = dict(ADDRESS_ENV, DARTER=server_of('build-asan'))
         meson_suite('unit, address', 'build-asan', env, STILL, slow=5)
+        simulate('sim, address', 'build-asan', 1000, env, STILL)
         run_sanitized_integration('integration, address', narrowed(env, '2'))
         pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), prefix=STILL)
     if build('build-tsan'):
@@ -351,7 +377,7 @@ def main():
         build_ahead([d for part, directories in (('sanitize', ['build-asan', 'build-tsan']), ('fuzz', ['build-fuzz']), ('cross', ['build-arm64']))
                      if part in parts and (part != 'cross' or os.uname().machine == 'x86_64') for d in directories])
     for part in parts:
-        {'lint': lint, 'unit': unit, 'integration': integration, 'clients': clients, 'bench': bench, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
+        {'lint': lint, 'unit': unit, 'sim': sim, 'integration': integration, 'clients': clients, 'bench': bench, 'oracle': oracle, 'sanitize': sanitize, 'fuzz': fuzz, 'cross': cross, 'package': package}[part]()
     say('%.1f minutes' % ((time.monotonic() - start) / 60))
     say('%d passed, %d failed' % (passed, failed))
     sys.exit(failed > 0 or passed == 0)
