@@ -50,10 +50,21 @@ static struct shard *shard_of(struct thread *t, const struct spread *x, const st
     return x->shards[thread_shard_of(t, key_of(q, nth), q->hashes[nth])];
 }
 
+/* A command that left a state to go on with (LCS): as a piece, whose reply may hold what is not to be sent. */
+static void go_on_aside(struct thread *t, struct shard *s, struct hop *h, struct reply *r) {
+    struct reply piece = {.resp = h->resp};
+    run_whole(s, h, &piece);
+    reply_take(r, &piece, 0, piece.size);
+    r->failed |= piece.failed;
+    for (uint32_t i = 0; i < piece.n_refs; i++)
+        if (piece.refs[i].blob) outbox_release_blob(t, piece.refs[i].blob);
+    reply_drop(&piece);
+}
+
 static void spread_on_held(struct thread *t, struct hop *h, const struct queued *q, const struct spread *x, struct reply *r) {
     h->hashes = q->hashes;
     q->row->on_spread(x, h, r);
-    if (h->state) run_whole(x->shards[t->id], h, r); /* it left a state to go on with (LCS) */
+    if (h->state) go_on_aside(t, x->shards[t->id], h, r);
     if (q->row->plan == PLAN_EXCLUSIVE) thread_take_config(t);
 }
 

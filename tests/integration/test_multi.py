@@ -418,6 +418,20 @@ def test_long_arguments_and_long_replies(server):
         c.close()
 
 
+def test_long_strings_compared_inside_a_transaction(server):
+    c = server.client()
+    for keys in (['{t}a', '{t}b'], ['a', 'b'], ['a', 'c']):
+        c.command('MSET', keys[0], b'ab' * 2000, keys[1], b'ba' * 2000)
+        c.command('MULTI')
+        c.command('LCS', *keys)
+        c.command('APPEND', keys[0], 'x')
+        c.command('LCS', *keys, 'LEN')
+        c.command('GET', keys[1])
+        c.command('GETRANGE', keys[1], 0, 3)
+        assert c.command('EXEC') == [b'ba' * 1999 + b'b', 4001, 3999, b'ba' * 2000, b'baba']
+        assert c.command('MGET', *keys) == [b'ab' * 2000 + b'x', b'ba' * 2000]
+
+
 def test_thousands_of_commands_in_one_transaction(server):
     c = server.client()
     for key in (lambda i: 'k%d' % (i % 3000), lambda i: '{t}%d' % (i % 3000)):

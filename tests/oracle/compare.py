@@ -250,6 +250,7 @@ class Pair:
         self.make_client = client or (lambda server: server.client())     # how the subject's clients are made (tests distort them)
         self.reference, self.subject = start_reference(), start_subject()
         self.connections = []
+        self.queued = []                # of each connection: what it has queued inside MULTI
         self.called = []                # of each connection, what the two servers call it: (id, address)
         self.commands = 0
         self.patience = 10 * SLOW       # seconds for a reply
@@ -261,7 +262,7 @@ class Pair:
         for a, b in filter(None, self.connections):
             a.close()
             b.close()
-        self.connections, self.called = [None] * self.count, [None] * self.count
+        self.connections, self.called, self.queued = [None] * self.count, [None] * self.count, [[] for _ in range(self.count)]
         # The reference may hang as well: shrinking can make a pause of a thousand years.
         self.reference = self.answering(self.reference, self.start_reference)
         self.subject = self.answering(self.subject, self.start_subject)
@@ -291,6 +292,7 @@ class Pair:
             a.command('HELLO', 3)
             b.command('HELLO', 3)
         self.connections[number] = a, b
+        self.queued[number] = []
 
     def filled(self, commands, connection, server):
         """Names of connections in place of what stands for them."""
@@ -329,12 +331,23 @@ class Pair:
         expected = [a.read() for _ in commands]
         for command, want in zip(commands, expected):
             got = b.read()
-            if not equal(command, want, got):
+            if not self.equal_in_order(connection, command, want, got):
                 raise Difference(index, command, want, got)
+
+    def equal_in_order(self, connection, command, want, got):
+        """The same with what EXEC replies to the commands that were queued."""
+        queued, name = self.queued[connection], command[0].upper()
+        if want == b'QUEUED' and type(want) is Simple:
+            queued.append(command)
+        elif name in (b'EXEC', b'DISCARD', b'RESET', b'MULTI') and type(want) is not Error:
+            self.queued[connection] = []
+        if name == b'EXEC' and type(want) is list and type(got) is list and len(want) == len(got) == len(queued):
+            return all(map(equal, queued, want, got))
+        return equal(command, want, got)
 
     def _randomkey(self, index, a, b, command):
         want, got = a.read(), b.read()
-        if want in (NIL, NULL) or got in (NIL, NULL):
+        if want in (NIL, NULL) or got in (NIL, NULL) or Simple in (type(want), type(got)):
             if not same(want, got):
                 raise Difference(index, command, want, got)
         elif (a.command('EXISTS', got), b.command('EXISTS', got)) != (1, 1):      # of both, so that both run the same commands

@@ -3,6 +3,7 @@
 A script is a list of steps; a step is (kind, connection, commands):
 
     RUN    the commands go out as one pipeline on that connection; one reply a command
+           (transactions are such steps, on two connections in turn)
     MUTE   the same, but some commands have no reply (CLIENT REPLY): replies are read up to a mark
     SCAN   one complete SCAN with the given options (commands[0]), from cursor 0 to 0
     PAUSE  5 ms, so that what was given a time to live of 1 ms is over
@@ -515,6 +516,8 @@ class Generator:
                                 # Of a time that is over already redis-server makes an expired key, which DBSIZE counts until it is met.
                                 [b'SET', key, b'late', b'PXAT', b'1'], [b'SET', key, b'late', b'GET', b'EXAT', b'1000000000']])
             return [(RUN, connection, [expire]), (PAUSE, connection, []), (RUN, connection, [[self.pick([b'EXISTS', b'GET', b'TYPE', b'PTTL', b'INCR']), key]])]
+        if 12 <= n < 26:
+            return self.transactions(connection)
         if n < 8:
             options = self.some([[b'MATCH', self.pick(PATTERNS)], [b'COUNT', self.pick([b'1', b'10', b'1000'])], [b'TYPE', self.pick([b'string', b'STRING', b'list', b'foo'])]], .4)
             return [(SCAN, connection, [options])]
@@ -543,6 +546,48 @@ class Generator:
                 pipeline.append(command)
         if pipeline:
             steps.append((RUN, connection, pipeline))
+        return steps
+
+    def inner(self):
+        """A command that may stand inside MULTI, or between."""
+        while True:
+            command = self.command()
+            # The first is checked against the keys of its moment; of the other Redis queues what is wrong.
+            if command[0].upper() not in (b'RANDOMKEY', b'DEBUG'):
+                return command
+
+    def transaction(self):
+        """The lines of one connection: from WATCH, perhaps, to EXEC, most often."""
+        lines = []
+        for _ in range(self.rng.randrange(3)):
+            lines.append([b'WATCH', *self.keys(3)])
+            if self.chance(.2):
+                lines.append(self.inner())
+            if self.chance(.1):
+                lines.append([b'UNWATCH'])
+        lines.append([self.pick([b'MULTI', b'MULTI', b'multi'])])
+        # Most are right, of a kind, and short; else nearly every transaction would be refused.
+        plain = [self.do_set, self.do_get, self.do_incr, self.do_append, self.do_mget, self.do_mset, self.do_del, self.do_rename, self.do_copy, self.do_exists, self.do_select, self.do_expire,
+                 self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush]
+        for _ in range(self.rng.randrange(8)):
+            lines.append(self.pick(plain)() if self.chance(.93) else self.inner())
+        if self.chance(.1):
+            lines.append(self.pick([[b'MULTI'], [b'WATCH', self.key()], [b'UNWATCH'], [b'EXEC', b'x'], [b'DISCARD', b'x'], [b'HELLO', b'2'], [b'HELLO', b'3']]))
+        lines.append([self.pick([b'EXEC'] * 12 + [b'DISCARD', b'DISCARD', b'RESET', b'exec'])])
+        return lines
+
+    def transactions(self, connection):
+        """A transaction, and what another connection does between its lines, which may be one as well."""
+        lines, steps = self.transaction(), []
+        others = []
+        if self.connections > 1:
+            others = self.transaction() if self.chance(.4) else [self.inner() for _ in range(self.rng.randrange(5))]
+        while lines or others:
+            mine = lines and (not others or self.chance(.6))
+            source, number = (lines, connection) if mine else (others, (connection + 1) % self.connections)
+            n = 1 if self.chance(.6) else 1 + self.rng.randrange(5)
+            steps.append((RUN, number, source[:n]))
+            del source[:n]
         return steps
 
     def pause(self):
