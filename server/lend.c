@@ -129,6 +129,8 @@ void lend_borrow_all(struct thread *t) {
     if (!t->config->lend) return;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         if (s == t->id || !t->outbox_first[s] || !borrow(t, t->server->threads[s])) continue;
+        t->lent_now[s] = t->outbox_first[s];
+        t->outbox_first[s] = t->outbox_last[s] = NULL;
         t->borrowed[s / 64] |= 1ull << s % 64;
         t->n_borrowed++;
     }
@@ -139,8 +141,8 @@ void lend_run_borrowed(struct thread *t) {
         for (; t->borrowed[w]; t->n_borrowed--) {
             uint32_t s = w * 64 + (uint32_t)__builtin_ctzll(t->borrowed[w]);
             struct thread *of = t->server->threads[s];
-            struct batch *own = t->outbox_first[s];
-            t->outbox_first[s] = t->outbox_last[s] = NULL;
+            struct batch *own = t->lent_now[s];
+            t->lent_now[s] = NULL;
             t->borrowed[w] &= t->borrowed[w] - 1;
             run_arrived(t, of);
             for (struct batch *b = own; b; b = b->next) {

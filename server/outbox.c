@@ -482,9 +482,9 @@ void outbox_run_own(struct thread *t, struct thread *of, struct batch *first) {
     }
 }
 
-static void run_own_batch(struct thread *t) {
-    struct batch *first = t->own_batch;
-    t->own_batch = t->own_last = NULL;
+static void run_own_now(struct thread *t) {
+    struct batch *first = t->own_now;
+    t->own_now = NULL;
     outbox_run_own(t, t, first);
 }
 
@@ -500,18 +500,22 @@ void outbox_run_message(struct thread *t, struct thread *of, struct message *m) 
     else run_foreign(t, of->shard, (struct batch *)m);
 }
 
-/* From here on the own hops go by the mailbox: those of this turn too, at the place in the order of arrival that they have anyway. */
-static void stand_still(struct thread *t, struct message *m) {
-    uint32_t from = m->from;
-    record_all(t->own_batch);
-    while (t->own_batch) {
-        struct batch *b = t->own_batch;
-        t->own_batch = b->next;
+/* The own hops of this turn go by the mailbox, at the place in the order of arrival that they have anyway: behind what was collected. */
+static __attribute__((cold)) void queue_own_now(struct thread *t) {
+    record_all(t->own_now);
+    while (t->own_now) {
+        struct batch *b = t->own_now;
+        t->own_now = b->next;
         link_to_tick(b);
         b->message.sequence = t->sequence; /* armed already */
         mailbox_append(&t->requests, &b->message);
     }
-    t->own_last = NULL;
+}
+
+/* From here on all own hops go by the mailbox. */
+static void stand_still(struct thread *t, struct message *m) {
+    uint32_t from = m->from;
+    queue_own_now(t);
     t->stands_still = true;
     m->kind = MESSAGE_STOPPED;
     mailbox_push(&t->server->threads[from]->returns, m);
@@ -581,14 +585,12 @@ static void push_all(struct thread *t, uint32_t shard, struct batch *b) {
     lend_queued(t, shard);
 }
 
-static bool is_borrowed(const struct thread *t, uint32_t shard) { return t->borrowed[shard / 64] >> shard % 64 & 1; }
-
-/* Everything that is not for a borrowed shard, and the own hops too while the shard is not in hand. */
+/* Everything that is not for a borrowed shard (those were taken out), and the own hops too while the shard is not in hand. */
 static void publish(struct thread *t) {
     t->sequence++;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct batch *b = t->outbox_first[s];
-        if (!b || is_borrowed(t, s)) continue;
+        if (!b) continue;
         t->outbox_first[s] = t->outbox_last[s] = NULL;
         push_all(t, s, b);
     }
@@ -606,13 +608,19 @@ static void exchange(struct thread *t) {
     if (thread_holds(t)) mailbox_collect(&t->requests);
     if (t->outbox_used) lend_borrow_all(t);
     if (t->outbox_used || (t->own_batch && !thread_holds(t))) publish(t);
-    if (thread_holds(t)) run_requests(t);
 }
 
 void outbox_flush(struct thread *t) {
     if (t->numbers) task_draw_numbers(t);
     if (t->n_threads > 1) exchange(t);
-    if (t->own_batch && thread_holds(t)) run_own_batch(t);
+    if (thread_holds(t)) {
+        t->own_now = t->own_batch;
+        t->own_batch = t->own_last = NULL;
+        if (t->n_threads > 1) run_requests(t);
+        if (__builtin_expect(t->n_threads > 1 && t->requests.first, 0))
+            queue_own_now(t); /* it is not armed yet, and holds back what these may depend on */
+        else if (t->own_now) run_own_now(t);
+    }
     if (t->n_borrowed) lend_run_borrowed(t);
     if (t->settles) lend_settle_all(t);
 }

@@ -439,12 +439,13 @@ struct thread *thread_new(uint32_t id, uint32_t n) {
     t->ticks = mi_calloc(TICKS, sizeof *t->ticks);
     t->outbox_first = mi_calloc(n, sizeof *t->outbox_first);
     t->outbox_last = mi_calloc(n, sizeof *t->outbox_last);
+    t->lent_now = mi_calloc(n, sizeof *t->lent_now);
     t->releases = mi_calloc(n, sizeof *t->releases);
     t->wanted = mi_calloc(n / 64 + 1, sizeof *t->wanted);
     t->queued = mi_calloc(n / 64 + 1, sizeof *t->queued);
     t->borrowed = mi_calloc(n / 64 + 1, sizeof *t->borrowed);
-    if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->releases || !t->wanted || !t->queued ||
-        !t->borrowed)
+    if (!t->shard || !t->argv || !t->ticks || !t->outbox_first || !t->outbox_last || !t->lent_now || !t->releases || !t->wanted ||
+        !t->queued || !t->borrowed)
         return NULL;
     t->shard->prefetch = (uint8_t)config->prefetch;
     t->mine = true;
@@ -492,6 +493,7 @@ void thread_drop(struct thread *t) {
     mi_free(t->ticks);
     mi_free(t->outbox_first);
     mi_free(t->outbox_last);
+    mi_free(t->lent_now);
     mi_free(t->releases);
     mi_free(t->wanted);
     mi_free(t->queued);

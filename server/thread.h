@@ -195,6 +195,9 @@ struct thread {
     struct reply scratch;                       /* replies that wait or are dropped */
     struct batch *own_batch, *own_last;         /* own hops of this tick, in order */
     struct batch **outbox_first, **outbox_last; /* by shard */
+    /* In the flush: own hops, and by shard those for borrowed ones. What is queued from here on is for the next flush, which gives transactions
+     * their numbers and sends all that belongs together at once. */
+    struct batch *own_now, **lent_now;
     bool outbox_used;
     struct batch *free_batches, *made_batches; /* made: all, by made_next */
     struct tick *ticks, *tick;                 /* tick: the one being filled, or NULL */
