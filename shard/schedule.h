@@ -7,7 +7,7 @@
  *
  *   - A member may run once it was told to (which happens when its intents stand on all shards) and none of its intents waits. An intent waits
  *     while one before it in the order of its place conflicts. Members without a conflict run in any order.
- *   - The floor is the highest number that has begun to run here. A transaction's member that arrives with a lower number is late: it may have to go before
+ *   - The floor is the highest number that was told to run here, or has begun. A transaction's member that arrives with a lower number is late: it may have to go before
  *     something that has run. It is not taken in; the coordinator withdraws the transaction everywhere and tries again with a new number.
  *   - A command of one shard (a local member) has no number and is taken in only if it meets an intent that conflicts. It goes right behind
  *     the last that it conflicts with, and takes that one's number: it waits for what came before it, and only for that.

@@ -80,6 +80,8 @@ static void borrow_all(struct thread *t) {
         mailbox_collect(&of->requests);
         if (may_borrow(&of->requests)) {
             t->borrowed[s] = BORROWED;
+            t->lent[s] = t->outbox[s]; /* what is queued from here on is for the next turn */
+            t->outbox[s] = (struct list){0};
             t->world->stats.lent++;
         } else give_back(t, of);
     }
@@ -123,7 +125,7 @@ static bool push_some(struct thread *t) {
     t->pushing = true;
     if (sim_fault == FAULT_ARMED_EARLY) mailbox_arm(&t->armed, t->sequence);
     for (uint32_t s = 0; s < t->world->n_threads; s++) {
-        if (!t->outbox[s].first || t->borrowed[s]) continue;
+        if (!t->outbox[s].first) continue;
         push_list(t, s, &t->outbox[s]);
         return true;
     }
@@ -154,6 +156,10 @@ static void run_request(struct thread *t) {
         return;
     }
     t->stage = sim_fault == FAULT_OWN_FIRST ? STAGE_BORROWED : STAGE_OWN;
+}
+
+/* What is queued from here on is for the next turn. */
+static void take_own(struct thread *t) {
     if (!thread_holds(t) || sim_fault == FAULT_OWN_FIRST) return;
     t->running = t->own;
     t->own = (struct list){0};
@@ -169,8 +175,8 @@ static void run_lent(struct thread *t) {
     for (uint32_t s = 0; s < t->world->n_threads; s++) {
         if (!t->borrowed[s]) continue;
         if (t->borrowed[s] == BORROWED) {
-            t->running = t->outbox[s]; /* what is queued meanwhile is for the next turn */
-            t->outbox[s] = (struct list){0};
+            t->running = t->lent[s];
+            t->lent[s] = (struct list){0};
             t->borrowed[s] = BORROWED_RUNS;
         }
         run_borrowed(t, &t->world->threads[s]);
@@ -261,6 +267,7 @@ void thread_step(struct thread *t) {
     case STAGE_ARM:
         mailbox_arm(&t->armed, t->sequence);
         t->pushing = false;
+        take_own(t);
         t->stage = STAGE_REQUESTS;
         break;
     case STAGE_REQUESTS: run_request(t); break;

@@ -268,14 +268,14 @@ static void run_hops(struct thread *t, struct thread *of, struct letter *l) {
     answer(t, l);
 }
 
-/* From here on the own commands go by the mailbox: those of this turn run before, as others of this turn are armed. */
+/* From here on the own commands go by the mailbox; those of this turn too, behind what was collected. */
 static void stand_still(struct thread *t, struct letter *l) {
-    struct list own = t->own;
-    t->own = (struct list){0};
-    for (struct letter *o = own.first, *next; o; o = next) {
+    for (struct letter *o = t->running.first, *next; o; o = next) {
         next = o->next;
-        execute(t, t, o);
+        o->message.sequence = t->sequence; /* armed already */
+        mailbox_append(&t->requests, &o->message);
     }
+    t->running = (struct list){0};
     t->stands_still = true;
     answer(t, l);
 }

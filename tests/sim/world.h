@@ -126,7 +126,7 @@ struct thread {
     struct shard *shard;
     uint64_t used_at_first; /* bytes */
     int64_t now_ms;
-    struct list outbox[SHARDS_MAX], own, running;
+    struct list outbox[SHARDS_MAX], lent[SHARDS_MAX], own, running;
     uint8_t borrowed[SHARDS_MAX];
     bool queued[SHARDS_MAX], pushing;
     uint32_t in_flight;                            /* transactions that this thread coordinates */
