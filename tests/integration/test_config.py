@@ -185,6 +185,16 @@ def test_the_documents_are_made_from_the_tables(option, name):
         assert f.read() == made, 'docs/%s is out of date: run tools/gen-docs' % name
 
 
+@pytest.mark.each_back_end
+def test_every_command_is_in_the_document(server):
+    """A group that the page does not have would be left out without a word."""
+    names = [bytes(name).decode() for name in server.client().command('COMMAND', 'LIST')]
+    with open(os.path.join(ROOT, 'docs', 'commands.md')) as f:
+        text = f.read()
+    # A container is there by its subcommands.
+    assert [name for name in names if not re.search(r'^\| `%s[` ]' % re.escape(name.replace('|', ' ').upper()), text, re.M)] == []
+
+
 UNITS = {'': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30}
 # Values that no range or list describes: (given, shown), and refused ones.
 SPECIAL = {
