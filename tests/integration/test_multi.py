@@ -200,7 +200,9 @@ def test_muted_replies_inside_a_transaction(server, reference):
                     c.send(b''.join(line.encode() + b'\r\n' for line in (before + text % first).splitlines()) + b'CLIENT REPLY ON\r\nECHO the-end\r\n')
                     data = b''
                     while not data.endswith(b'the-end\r\n'):
-                        data += c.socket.recv(65536)
+                        got = c.socket.recv(65536)
+                        assert got, 'closed after %r' % data
+                        data += got
                     streams.append(data)
                     c.close()
                 assert streams[0] == streams[1], before + text % first
