@@ -20,6 +20,7 @@ struct task_command {
 /* drop: the process ends in the middle of it. */
 struct task_course {
     void (*on)(struct thread *t, struct task *k, void *of);
+    void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
 };
 

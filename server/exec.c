@@ -2,6 +2,7 @@
  *
  *   state   | what it is                                          | leaves to
  *   PIECE   | one piece is on its way to the shard of all keys    | done
+ *   SCHEDULED ... LEAVING: exec_shards.c
  *   TOKEN   | all shards are to stand still                       | HELD
  *   HELD    | they do: commands run, up to one that must wait     | EVERYWHERE, DISK, done
  *   EVERYWHERE | a piece of a command runs on every thread        | HELD
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
-#include "server/course.h"
+#include "server/exec_internal.h"
 #include "server/monitor.h"
 #include "server/outbox.h"
 #include "server/scan.h"
@@ -22,11 +23,7 @@
 
 /* ---- one command, on shards that are held ---- */
 
-static const struct arg *key_of(const struct queued *q, uint32_t nth) {
-    return &q->argv[(uint32_t)q->row->key_first + nth * (uint32_t)q->row->key_step];
-}
-
-static struct hop hop_of(struct conn *c, const struct queued *q) {
+struct hop exec_hop(struct conn *c, const struct queued *q) {
     return (struct hop){.origin = c,
         .hash = q->n_keys ? q->hashes[0] : 0,
         .run = q->row->on_shard,
@@ -47,7 +44,7 @@ static void run_whole(struct shard *s, struct hop *h, struct reply *r) {
 }
 
 static struct shard *shard_of(struct thread *t, const struct spread *x, const struct queued *q, uint32_t nth) {
-    return x->shards[thread_shard_of(t, key_of(q, nth), q->hashes[nth])];
+    return x->shards[thread_shard_of(t, exec_key(q, nth), q->hashes[nth])];
 }
 
 /* A command that left a state to go on with (LCS): as a piece, whose reply may hold what is not to be sent. */
@@ -76,18 +73,17 @@ static void each_on_held(struct thread *t, struct hop *h, const struct queued *q
     h->hashes = NULL;
     for (uint32_t i = 0; i < q->n_keys; i++) {
         h->hash = q->hashes[i];
-        h->argv = (struct arg *)(uintptr_t)key_of(q, i) - h->key_first; /* as if it were the first key */
+        h->argv = (struct arg *)(uintptr_t)exec_key(q, i) - h->key_first; /* as if it were the first key */
         run_whole(shard_of(t, x, q, i), h, r);
     }
 }
 
-/* The keys of one shard, with what belongs to them, as a piece. Returns how many they are. */
-static uint32_t gather(struct thread *t, const struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes) {
+uint32_t exec_gather(struct thread *t, const struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes) {
     uint32_t n = 0, step = (uint32_t)q->row->key_step;
     struct arg *to = args;
     *to++ = q->argv[0];
     for (uint32_t i = 0; i < q->n_keys; i++) {
-        struct arg *from = (struct arg *)(uintptr_t)key_of(q, i);
+        struct arg *from = (struct arg *)(uintptr_t)exec_key(q, i);
         if (thread_shard_of(t, from, q->hashes[i]) != shard) continue;
         hashes[n++] = q->hashes[i];
         for (uint32_t j = 0; j < step; j++) {
@@ -107,7 +103,7 @@ static void pieces_on_held(struct thread *t, struct hop *h, const struct queued 
     bool failed = !args || !hashes;
     if (failed) reply_no_memory(r);
     for (uint32_t s = 0; !failed && s < x->n; s++) {
-        h->n_keys = gather(t, q, s, args, hashes);
+        h->n_keys = exec_gather(t, q, s, args, hashes);
         if (!h->n_keys) continue;
         h->argv = args;
         h->argc = 1 + h->n_keys * h->key_step;
@@ -159,7 +155,7 @@ static void wrong_arity(const struct queued *q, struct reply *r) {
 }
 
 void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, const struct spread *x, struct reply *r) {
-    struct hop h = hop_of(c, q);
+    struct hop h = exec_hop(c, q);
     r->resp = c->resp;
     if (q->uneven) {
         wrong_arity(q, r);
@@ -183,36 +179,6 @@ void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, cons
 
 /* ---- a transaction ---- */
 
-enum exec_state { EXEC_PIECE, EXEC_TOKEN, EXEC_HELD, EXEC_EVERYWHERE, EXEC_DISK };
-
-/* What is known of each command. */
-struct result {
-    uint64_t cycles;
-    size_t at;        /* where in the piece's reply its own begins */
-    struct arg saved; /* of a command of the connection: its reply, made before */
-    uint16_t db;      /* afterwards */
-};
-
-struct exec {
-    struct conn *conn;
-    struct queued **commands;
-    uint32_t n, at; /* at: HELD: the next one */
-    enum exec_state state;
-    struct watcher **watchers; /* by shard, or NULL */
-    struct hop *hops;          /* PIECE */
-    struct result *results;
-    struct reply saved;   /* what the results' saved point into */
-    struct member member; /* PIECE: where transactions are under way */
-    struct intent *intents;
-    uint32_t shard;
-    uint16_t db;  /* before */
-    bool skipped; /* CLIENT REPLY SKIP was for this EXEC */
-    bool head, aborted;
-    bool keeps_blobs; /* somebody monitors: long arguments are copied, not taken over, so that they can be shown afterwards */
-    uint64_t started;
-    size_t reply_at; /* HELD: where in the output the reply that is being made begins */
-};
-
 static void hide_blobs(struct queued *q) {
     for (uint32_t i = 0; i < q->argc; i++) q->argv[i].flags &= ~(uint32_t)ARG_BLOB;
 }
@@ -227,6 +193,7 @@ static void drop(struct exec *x) {
     queue_drop(x->commands, x->n);
     watchers_free(x->watchers, server.n_threads);
     reply_drop(&x->saved);
+    exec_shards_drop(x);
     mi_free(x->hops);
     mi_free(x->results);
     mi_free(x->intents);
@@ -236,6 +203,8 @@ static void drop(struct exec *x) {
 static bool is_muted(const struct conn *c) { return c->reply_off || c->reply_skip; }
 
 static bool runs_alone(const struct command *row) { return row->on_shard == monitor_piece; }
+
+bool exec_is_saved(const struct queued *q) { return q->uneven || q->row->plan == PLAN_CONNECTION || runs_alone(q->row); }
 
 /* ---- where it runs ---- */
 
@@ -257,7 +226,7 @@ static uint32_t where_one(struct thread *t, const struct queued *q) {
         break;
     default: return runs_alone(q->row) ? NOWHERE : EVERYWHERE;
     }
-    for (uint32_t i = 0; i < q->n_keys && where != EVERYWHERE; i++) where = both(where, thread_shard_of(t, key_of(q, i), q->hashes[i]));
+    for (uint32_t i = 0; i < q->n_keys && where != EVERYWHERE; i++) where = both(where, thread_shard_of(t, exec_key(q, i), q->hashes[i]));
     return where;
 }
 
@@ -284,14 +253,14 @@ static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r
     return HOP_DONE;
 }
 
-static enum hop_result run_spread(struct shard *s, struct hop *h, struct reply *r) {
+enum hop_result exec_run_spread(struct shard *s, struct hop *h, struct reply *r) {
     struct spread x = {&s, 1};
     command_by_number(h->row)->on_spread(&x, h, r);
     return HOP_DONE;
 }
 
 /* A command of the connection, or one that is refused: its reply, until its turn. */
-static void resolve_one(struct thread *t, struct conn *c, const struct queued *q, struct exec *x, struct result *result) {
+void exec_resolve_one(struct thread *t, struct conn *c, const struct queued *q, struct exec *x, struct result *result) {
     size_t before = x->saved.size;
     uint64_t start = cycles_now();
     (void)t;
@@ -309,12 +278,12 @@ static void resolve(struct thread *t, struct exec *x) {
     x->head = !is_muted(c);
     for (uint32_t i = 0; i < x->n; i++) {
         const struct queued *q = x->commands[i];
-        bool saved = q->uneven || q->row->plan == PLAN_CONNECTION || runs_alone(q->row);
-        if (saved) resolve_one(t, c, q, x, &x->results[i]);
-        x->hops[i] = hop_of(c, q);
+        bool saved = exec_is_saved(q);
+        if (saved) exec_resolve_one(t, c, q, x, &x->results[i]);
+        x->hops[i] = exec_hop(c, q);
         x->results[i].db = c->db;
         if (is_muted(c)) x->hops[i].flags |= HOP_NO_REPLY;
-        if (q->row->plan == PLAN_SPREAD) x->hops[i].run = run_spread;
+        if (q->row->plan == PLAN_SPREAD) x->hops[i].run = exec_run_spread;
         if (!saved) continue;
         x->hops[i].run = run_saved;
         x->hops[i].argv = &x->results[i].saved;
@@ -388,8 +357,7 @@ enum hop_result exec_piece(struct shard *s, struct hop *h, struct reply *r) {
 
 /* ---- afterwards ---- */
 
-/* A command has run: counts it, as any other. text: its reply, if it has one. */
-static void count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size) {
+void exec_count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size) {
     const struct queued *q = x->commands[nth];
     const struct result *result = &x->results[nth];
     struct command_stats *s = &t->measure.commands[q->row->number];
@@ -411,7 +379,7 @@ static void count(struct thread *t, struct exec *x, uint32_t nth, const char *te
 static void count_all(struct thread *t, struct exec *x, const struct reply *r) {
     for (uint32_t i = 0; i < x->n; i++) {
         size_t at = x->results[i].at, end = i + 1 < x->n ? x->results[i + 1].at : r->size;
-        count(t, x, i, r->p + at, r->failed || end < at ? 0 : end - at);
+        exec_count(t, x, i, r->p + at, r->failed || end < at ? 0 : end - at);
     }
 }
 
@@ -436,8 +404,8 @@ static void piece_done(struct thread *t, struct task *k, struct exec *x) {
 /* ---- while all shards are held ---- */
 
 /* When dispatch has forgotten of CLIENT REPLY SKIP. */
-static void begin_skip(struct exec *x) { x->conn->reply_skip |= x->skipped; }
-static void end_skip(struct exec *x) {
+void exec_begin_skip(struct exec *x) { x->conn->reply_skip |= x->skipped; }
+void exec_end_skip(struct exec *x) {
     x->conn->reply_skip = x->conn->reply_skip_next; /* of a command inside: it is for the one behind EXEC */
     x->conn->reply_skip_next = false;
 }
@@ -465,7 +433,7 @@ static struct reply *held_output(struct thread *t, struct task *k, struct exec *
 static void held_one_done(struct thread *t, struct exec *x, struct reply *r) {
     x->results[x->at].cycles = cycles_now() - x->started;
     x->results[x->at].db = x->conn->db;
-    count(t, x, x->at, r->p ? r->p + x->reply_at : "", r->size - x->reply_at);
+    exec_count(t, x, x->at, r->p ? r->p + x->reply_at : "", r->size - x->reply_at);
     if (r == &t->scratch) drop_unwanted(t, r);
     x->at++;
 }
@@ -513,7 +481,7 @@ static bool held_run(struct thread *t, struct task *k, struct exec *x) {
     struct conn *c = x->conn;
     if (x->state == EXEC_TOKEN) {
         forget_watched(x, course_held(k));
-        begin_skip(x);
+        exec_begin_skip(x);
         struct reply *r = conn_output(t, course_conn(k), is_muted(c));
         if (x->aborted) reply_null_array(r);
         else reply_array(r, x->n);
@@ -521,21 +489,36 @@ static bool held_run(struct thread *t, struct task *k, struct exec *x) {
     x->state = EXEC_HELD;
     while (!x->aborted && x->at < x->n)
         if (!held_next(t, k, x)) return false;
-    end_skip(x);
+    exec_end_skip(x);
     course_let_go(t, k);
     return true;
 }
 
 /* ---- its course ---- */
 
-static void go_on(struct thread *t, struct task *k, void *of) {
-    struct exec *x = of;
-    if (x->state == EXEC_PIECE) piece_done(t, k, x);
-    else if (!held_run(t, k, x)) return;
+void exec_over(struct thread *t, struct task *k, struct exec *x) {
     const struct task_command own = course_command(k);
     end(t, x, own.row, own.argv, own.argc);
     course_end(t, k);
 }
+
+void exec_hold_all(struct thread *t, struct task *k, struct exec *x) {
+    x->state = EXEC_TOKEN;
+    course_hold(t, k);
+}
+
+static void go_on(struct thread *t, struct task *k, void *of) {
+    struct exec *x = of;
+    if (x->state >= EXEC_SCHEDULED && x->state <= EXEC_LEAVING) {
+        exec_shards_go_on(t, k, x);
+        return;
+    }
+    if (x->state == EXEC_PIECE) piece_done(t, k, x);
+    else if (!held_run(t, k, x)) return;
+    exec_over(t, k, x);
+}
+
+static void gave_up(struct thread *t, struct task *k, void *of) { exec_hold_all(t, k, of); }
 
 /* No shard may know of a watcher that is gone. */
 static void drop_of(void *of) {
@@ -545,7 +528,7 @@ static void drop_of(void *of) {
     drop(x);
 }
 
-static const struct task_course course = {go_on, drop_of};
+static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of};
 
 static void reply_at_once(struct thread *t, struct conn *c, struct exec *x, const struct command *row, struct arg *argv, uint32_t argc) {
     struct command_stats *s = &t->measure.commands[row->number];
@@ -628,8 +611,7 @@ void exec_start(struct thread *t, struct conn *c, const struct command *row, str
         return;
     }
     if (x->shard == EVERYWHERE) {
-        x->state = EXEC_TOKEN;
-        course_hold(t, k);
+        if (!exec_shards_begin(t, k, x)) exec_hold_all(t, k, x);
         return;
     }
     resolve(t, x);

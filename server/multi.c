@@ -358,7 +358,7 @@ static void watching_done(struct thread *t, struct task *k, void *of) {
     course_end(t, k);
 }
 
-static const struct task_course watching_course = {watching_done, watching_drop};
+static const struct task_course watching_course = {.on = watching_done, .drop = watching_drop};
 
 static void give_up_watching(struct thread *t, struct conn *c, struct watching *x) {
     struct reply *r = conn_reply_begin(t, c);

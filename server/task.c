@@ -157,7 +157,7 @@ void task_no_memory(struct thread *t, struct conn *c) {
 struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys,
     uint64_t *hashes, uint32_t key_step, uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
-    b->owner_only = (k->kind != TASK_FANOUT && k->kind != TASK_STEPS) || k->row->flags & CMD_SLICED;
+    b->owner_only = !k->members || k->row->flags & CMD_SLICED; /* only a transaction's pieces are bounded */
     struct hop *h = &b->hops[0];
     *h = (struct hop){.origin = k->conn,
         .hash = hashes ? hashes[0] : 0,
@@ -229,8 +229,7 @@ bool task_deal_wave(struct thread *t, struct task *k) {
     return dealt;
 }
 
-/* The end of the value at `at` of a piece's bytes; a bulk behind a ref has no bytes of its own here. */
-static size_t value_end(const struct reply *piece, size_t at, uint32_t *ref) {
+size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref) {
     size_t line = at;
     while (piece->p[line] != '\r') line++;
     line += 2;
@@ -257,7 +256,7 @@ static bool merge_each(struct thread *t, struct task *k) {
             r->failed = true;
             break;
         }
-        size_t end = value_end(piece, at[s], &ref[s]);
+        size_t end = task_value_end(piece, at[s], &ref[s]);
         reply_take(r, piece, at[s], end);
         at[s] = end;
     }
@@ -468,7 +467,7 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
 
 void task_piece_done(struct thread *t, struct batch *b) {
     struct task *k = b->task;
-    if (k->kind == TASK_FANOUT || k->kind == TASK_STEPS) {
+    if (k->members) {
         transact_answer(t, k, b);
         return;
     }

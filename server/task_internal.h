@@ -62,6 +62,8 @@ void task_no_memory(struct thread *t, struct conn *c);
 /* A piece for a shard, not sent yet: it becomes k->pieces[shard]. */
 struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys,
     uint64_t *hashes, uint32_t key_step, uint64_t state);
+/* The end of the value at `at` of a piece's bytes; a bulk behind a ref has no bytes of its own here. *ref: the next ref. */
+size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref);
 /* Deals the keys [next_key, wave_end) to pieces of their shards, unsent. False: no memory. */
 bool task_deal_wave(struct thread *t, struct task *k);
 /* All pieces of a wave are back: their replies become part of the task's. True: there are more keys. */
@@ -85,7 +87,7 @@ bool task_to_disk(struct thread *t, struct task *k, const struct command *row);
 /* transact.c: the life of a transaction. A task begins one once its members are set up, and is told by its kind's step function when they stand, and
  * when each wave is done. */
 void transact_begin(struct thread *t, struct task *k);
-/* Sends the pieces that were made; last: their members go with them. */
+/* Sends the pieces that were made; last: all members go, those without a piece too. */
 void transact_send_wave(struct thread *t, struct task *k, bool last);
 /* Lets go of all members that stand; then the step function is called a last time, with k->letting_go. */
 void transact_let_go(struct thread *t, struct task *k);

@@ -9,6 +9,7 @@
 #include <mimalloc.h>
 #include <stdlib.h>
 
+#include "server/course.h"
 #include "server/defer.h"
 #include "server/outbox.h"
 #include "server/task_internal.h"
@@ -75,8 +76,9 @@ void task_draw_numbers(struct thread *t) {
 void transact_send_wave(struct thread *t, struct task *k, bool last) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < t->n_threads; s++) {
-        if (!k->pieces[s]) continue;
-        outbox_send_piece(t, message_for(t, k, s, last ? PIECE_RUN_LAST : PIECE_RUN));
+        bool runs = k->pieces[s];
+        if (!runs && !(last && takes_part(k, s) && k->members[s].in)) continue;
+        outbox_send_piece(t, message_for(t, k, s, !runs ? PIECE_LET_GO : last ? PIECE_RUN_LAST : PIECE_RUN));
         n++;
     }
     txn_run(&k->txn, n);
@@ -94,7 +96,10 @@ void transact_let_go(struct thread *t, struct task *k) {
 }
 
 void transact_end(struct thread *t, struct task *k) {
-    (void)k;
+    mi_free(k->members);
+    mi_free(k->intents);
+    k->members = NULL; /* what it sends from here on is no part of a transaction */
+    k->intents = NULL;
     t->transactions--;
     task_halted(t);
 }
@@ -105,13 +110,19 @@ static void withdraw(struct thread *t, struct task *k) {
 }
 
 static void step(struct thread *t, struct task *k) {
-    if (k->kind == TASK_STEPS) task_steps_step(t, k);
+    if (k->kind == TASK_COURSE) k->course->on(t, k, k->of);
+    else if (k->kind == TASK_STEPS) task_steps_step(t, k);
     else task_fanout_step(t, k);
 }
 
 /* The pieces of a fan-out are run as they are while all shards stand still; what else goes its exclusive way. */
 static void give_up(struct thread *t, struct task *k) {
     transact_end(t, k);
+    if (k->kind == TASK_COURSE) {
+        task_forget_wave(t, k);
+        k->course->gave_up(t, k, k->of);
+        return;
+    }
     if (k->kind == TASK_STEPS) {
         task_forget_wave(t, k);
         k->kind = TASK_EXCLUSIVE;

@@ -301,16 +301,18 @@ def test_the_watchdog_names_a_thread_that_hangs(start):
     assert c.command('CONFIG', 'SET', 'watchdog-period', '100') == b'OK'
     assert c.command('DEBUG', 'SLEEP', str(.5 * SLOW)) == b'OK'
     wait_for(lambda: 'asks where it is' in server.log())
-    [found] = re.findall(r'WATCHDOG: thread (\d+) hangs: its tick has taken (\d+) ms so far, in the command (\S+)', server.log())
-    assert int(found[0]) < server.threads and int(found[1]) >= 100 and found[2] == 'debug|sleep'
+    # On a busy machine others may be named too, which were not given a CPU for so long.
+    [found] = re.findall(r'WATCHDOG: thread (\d+) hangs: its tick has taken (\d+) ms so far, in the command debug\|sleep', server.log())
+    assert int(found[0]) < server.threads and int(found[1]) >= 100
     assert c.command('CONFIG', 'SET', 'watchdog-period', '0') == b'OK'
+    reports = server.log().count('WATCHDOG')
     assert c.command('DEBUG', 'SLEEP', '0.3') == b'OK'
-    assert server.log().count('WATCHDOG') == 1
+    assert server.log().count('WATCHDOG') == reports
 
 
 @pytest.mark.each_back_end
 def test_the_watchdog_keeps_quiet_while_all_is_well(start):
-    server = start(options=[('watchdog-period', str(int(200 * SLOW)))])
+    server = start(options=[('watchdog-period', str(int(1000 * SLOW)))])
     c = server.client()
     end = time.monotonic() + 1
     while time.monotonic() < end:

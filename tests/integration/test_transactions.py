@@ -258,3 +258,76 @@ def test_commands_over_shards_make_nobody_stand_still(server):
             c.command('MSETNX', 'e%d' % n, 'x', 'f%d' % n, 'x')
         assert c.command('DBSIZE') == 200
     assert sum(int(dict(f.split('=') for f in v.split(','))['exclusives']) for name, v in server.info('threads').items() if re.fullmatch(r'thread\d+', name)) == 0
+
+
+ACCOUNTS = [b'account:%d' % n for n in range(8)]
+
+
+def pour(c, rng):
+    source, target = rng.sample(ACCOUNTS, 2)
+    amount = rng.randrange(1, 5)
+    replies = c.pipeline([('MULTI',), ('DECRBY', source, amount), ('MGET', *rng.sample(ACCOUNTS, 8)), ('INCRBY', target, amount), ('PING',), ('EXISTS', *ACCOUNTS), ('EXEC',)])
+    got = replies[-1]
+    assert len(got) == 5 and type(got[0]) is int and type(got[2]) is int and got[3:] == [b'PONG', 8], got
+    assert sum(map(int, got[1])) == 800 - amount        # poured out, not yet in
+
+
+def test_money_that_is_poured_about_in_exec_is_neither_made_nor_lost(server):
+    with server.client() as c:
+        c.command('MSET', *(x for a in ACCOUNTS for x in (a, b'100')))
+
+    def read(c, rng):
+        assert sum(map(int, c.command('MGET', *rng.sample(ACCOUNTS, 8)))) == 800
+
+    def read_in_exec(c, rng):
+        got = c.pipeline([('MULTI',), *(('GET', a) for a in ACCOUNTS), ('EXEC',)])[-1]
+        assert sum(map(int, got)) == 800
+
+    Workers(server).run(pour, pour, pour, read, read_in_exec)
+    if len([n for n in server.info('threads') if re.fullmatch(r'thread\d+', n)]) > 1:
+        assert sum(int(dict(f.split('=') for f in v.split(','))['exclusives']) for name, v in server.info('threads').items() if re.fullmatch(r'thread\d+', name)) == 0
+
+
+def test_nothing_comes_between_what_was_watched_and_exec(server):
+    """Read, compute, write: with WATCH no step is lost, over as many shards as there are."""
+    names = [b'counter:%d' % n for n in range(6)]
+    with server.client() as c:
+        c.command('MSET', *(x for n in names for x in (n, b'0')))
+    done = []
+
+    def step(c, rng):
+        some = rng.sample(names, rng.randrange(1, 4))
+        assert c.command('WATCH', *some) == b'OK'
+        values = [int(v) for v in c.pipeline([('GET', n) for n in some])]
+        replies = c.pipeline([('MULTI',), *(('SET', n, v + 1) for n, v in zip(some, values)), ('EXEC',)])
+        if replies[-1] == [b'OK'] * len(some):
+            done.extend(some)
+        else:
+            assert repr(replies[-1]) == 'nil array' or replies[-1] is None or not isinstance(replies[-1], list), replies[-1]
+
+    Workers(server).run(step, step, step, step)
+    with server.client() as c:
+        assert [int(v) for v in c.command('MGET', *names)] == [done.count(n) for n in names]
+    assert done
+
+
+def test_replies_of_exec_over_shards_are_those_of_the_same_commands_alone(server):
+    rng = random.Random(5)
+    keys = keys_of(12)
+    big = b'x' * 30000      # replied by reference
+
+    def draw():
+        k = rng.choice(keys)
+        return rng.choice([('SET', k, rng.choice([b'1', b'text', big])), ('GET', k), ('INCR', k), ('APPEND', k, 'y'), ('STRLEN', k), ('MGET', *rng.sample(keys, 5)), ('DEL', *rng.sample(keys, 3)),
+                           ('MSET', *(x for n in rng.sample(keys, 4) for x in (n, big))), ('EXISTS', *rng.sample(keys, 4)), ('PING',), ('ECHO', 'e'), ('SETRANGE', k, 1, 'z'), ('GETDEL', k), ('TYPE', k)])
+
+    for _ in range(60 // (4 if LIGHT else 1)):
+        commands = [draw() for _ in range(rng.randrange(1, 30))]
+        with server.client() as c:
+            c.command('FLUSHALL')
+            c.command('MSET', *(x for k in keys[:6] for x in (k, b'7')))
+            alone = [c.command(*words) for words in commands]
+            c.command('FLUSHALL')
+            c.command('MSET', *(x for k in keys[:6] for x in (k, b'7')))
+            together = c.pipeline([('MULTI',), *commands, ('EXEC',)])[-1]
+        assert [repr(x) for x in together] == [repr(x) for x in alone]
