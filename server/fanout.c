@@ -77,6 +77,7 @@ void task_fanout_step(struct thread *t, struct task *k) {
     else if (!k->letting_go && task_merge_wave(t, k)) next_wave(t, k);
     else if (k->whole && !k->letting_go) transact_let_go(t, k);
     else {
+        task_forget_wave(t, k);
         transact_end(t, k);
         task_fanout_reply(t, k);
     }

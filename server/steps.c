@@ -90,6 +90,7 @@ void carrier_drop(struct thread *t, struct carrier *x) {
 
 void task_steps_step(struct thread *t, struct task *k) {
     if (k->letting_go) {
+        task_forget_wave(t, k);
         transact_end(t, k);
         if (k->hop.state) task_go_on_in_slices(t, k);
         else task_finish(t, k);

@@ -18,10 +18,12 @@
 static size_t block_size(size_t capacity) { return sizeof(struct blob) + capacity; }
 static bool is_mapped(size_t capacity) { return block_size(capacity) >= BLOB_MAPPED_MIN; }
 
-/* What a block for this capacity really has. */
+/* What a block for this capacity really has; but never so much that it would be taken for a mapped one. */
 static size_t block_usable(size_t capacity) {
     size_t block = block_size(capacity);
-    return is_mapped(capacity) ? (block + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1) : memory_usable(block);
+    if (is_mapped(capacity)) return (block + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1);
+    size_t usable = memory_usable(block);
+    return usable < BLOB_MAPPED_MIN ? usable : block;
 }
 
 static struct blob *map(size_t block) {

@@ -140,6 +140,18 @@ static void zeroing_stays_within_its_bounds(void **state) {
     memory_drop(m);
 }
 
+/* The allocator gives more than was asked for: that must not make a block of its own look like a mapped one, which would be unmapped. */
+static void just_below_the_bound_none_is_taken_for_a_mapped_one(void **state) {
+    struct memory *m = memory_new(false);
+    for (size_t size = (8 << 20) - 9000; size < (8 << 20) + 100; size += 97) {
+        struct blob *b = blob_new(m, 0, size, size);
+        assert_int_equal(blob_mapped(b) != 0, sizeof *b + size >= BLOB_MAPPED_MIN);
+        blob_release(m, b);
+    }
+    assert_int_equal(memory_used(m), 0);
+    memory_drop(m);
+}
+
 static void what_cannot_be_had_is_refused(void **state) {
     struct memory *m = memory_new(false);
     assert_null(blob_new(m, 0, 0, SIZE_MAX));
@@ -160,6 +172,7 @@ int main(void) {
         cmocka_unit_test(a_large_blob_changes_hands),
         cmocka_unit_test(a_mapped_blob_grows_and_keeps_its_bytes),
         cmocka_unit_test(zeroing_stays_within_its_bounds),
+        cmocka_unit_test(just_below_the_bound_none_is_taken_for_a_mapped_one),
         cmocka_unit_test(what_cannot_be_had_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
