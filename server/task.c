@@ -123,11 +123,13 @@ static void drop_contents(struct task *k) {
 }
 
 void task_drop(struct task *k, uint32_t n_threads) {
+    bool sliced = k->row->on_drop && k->kind != TASK_STEPS; /* the state of a step's hop is the task's carrier */
     for (uint32_t s = 0; s < n_threads; s++) {
         struct batch *b = k->pieces[s];
         if (b && b->hops[0].argv != k->argv) args_discard_blobs(b->hops[0].argv, b->hops[0].argc);
-        if (b && k->row->on_drop && b->hops[0].state) k->row->on_drop(server.threads[s]->shard, &b->hops[0], &b->replies);
+        if (b && sliced && b->hops[0].state) k->row->on_drop(server.threads[s]->shard, &b->hops[0], &b->replies);
     }
+    if (k->kind == TASK_STEPS && k->hop.state) k->row->on_drop(k->conn->thread->shard, &k->hop, &k->conn->out);
     course_drop(k);
     drop_contents(k);
     mi_free(k);

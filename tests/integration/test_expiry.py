@@ -105,7 +105,9 @@ def test_a_million_keys_due_in_the_same_millisecond(server):
     print('the longest slice took %d us of CPU (the aim is 200)' % stat(server, 'longest_expire_slice_usec'))
     slices = [dict(f.split('=') for f in text.split(',')) for name, text in server.info('threads').items() if name.endswith('_housekeeping')]
     assert sum(int(s['usec']) for s in slices) / sum(int(s['slices']) for s in slices) <= 200 * SLOW
-    assert max(float(s['p99_usec']) for s in slices) <= 300 * SLOW
+    many = [s for s in slices if int(s['slices']) >= 200]       # of fewer the 99th percentile is the longest
+    assert many or LIGHT
+    assert all(float(s['p99_usec']) <= 300 * SLOW for s in many)
     memory = int(server.info('memory')['used_memory'])
     assert memory < 64 << 20, 'used_memory is still %d' % memory
 
