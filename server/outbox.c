@@ -397,12 +397,10 @@ static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
     d->slow = x.slow;
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     schedule_remove(&s->schedule, &d->member);
-    if (b->message.from == t->id) {
-        late_is_back(t, d);
-        return;
-    }
-    mailbox_push(&t->server->threads[b->message.from]->returns, &d->message);
-    thread_want_wake(t, b->message.from);
+    /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
+    uint32_t from = b->message.from;
+    mailbox_push(&t->server->threads[from]->returns, &d->message);
+    thread_want_wake(t, from);
 }
 
 /* Runs what need not wait any more. */
