@@ -4,8 +4,9 @@
  *   nowhere (PING ...)           it is run at dispatch
  *   on one shard, watched too    one piece there: it looks whether a watched key changed, then runs all, prefetched as a batch is; commands of the
  *                                connection (SELECT) are resolved before, each with the state that those before it left
+ *   on several shards            intents on all keys, then one hop a shard (exec_shards.c)
  *   else, or a command that      all shards are held, and each command is run on them in turn (exec_on_held)
- *   wants more than one hop
+ *   works on all shards
  */
 #ifndef SERVER_EXEC_H
 #define SERVER_EXEC_H

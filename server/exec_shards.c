@@ -65,7 +65,7 @@ static const struct watch *watched_on(const struct exec *x, uint32_t shard) {
     return x->watchers && x->watchers[shard] ? x->watchers[shard]->first : NULL;
 }
 
-/* Calls add for every intent: first of those on keys, by shard. */
+/* The members: an intent on the database, then on what is watched, then on the keys. False: no memory, or too many for this way. */
 static bool set_up(struct thread *t, struct task *k, struct exec *x) {
     uint32_t n = t->n_threads, *counts = mi_calloc(n, sizeof *counts);
     bool *writes = mi_calloc(n, sizeof *writes);

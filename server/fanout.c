@@ -12,17 +12,14 @@
 
 /* The members of a dealt wave: an intent on the database, and one on each key. */
 static bool intents_on_keys(struct thread *t, struct task *k) {
-    bool write = k->row->flags & CMD_WRITE;
     struct intent *next = k->intents = mi_malloc((k->n_keys + t->n_threads) * sizeof *k->intents);
     if (!next) return false;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         if (!k->pieces[s]) continue;
-        const struct hop *h = &k->pieces[s]->hops[0];
         struct member *m = &k->members[s];
         m->intents = next;
-        intent_on_database(next++, INTENT_DB, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-        for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(next++, INTENT_DB, h->hashes[i], write);
-        m->n_intents = (uint32_t)(next - m->intents);
+        m->n_intents = hop_intents(&k->pieces[s]->hops[0], next);
+        next += m->n_intents;
     }
     return true;
 }
