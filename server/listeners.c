@@ -17,8 +17,8 @@
 #include "server/log.h"
 #include "server/service.h"
 
-#define START_TRIES 11 /* half a second in all */
-#define START_PAUSE_NS 50000000
+#define START_TRIES 8 /* the pauses between them double: 1.5 seconds in all */
+#define START_PAUSE_NS 12000000
 
 /* Of each address at most one goes and one comes at a time. */
 #define LISTENERS_MAX (2 * CONFIG_BIND_MAX + 1)
@@ -109,6 +109,8 @@ static bool look_up_all(const struct config *c) {
 
 /* ---- opening ---- */
 
+typedef int open_function(const char *address, const struct config *c);
+
 static int open_tcp(const char *address, const struct config *c, bool shared) {
     char text[CONFIG_HOST_MAX];
     const char *numbers = numbers_of(plain(address));
@@ -134,16 +136,28 @@ static int open_beside(const char *address, const struct config *c) {
     return fd;
 }
 
-/* A killed server's ring gives its listening socket up a moment after the process is gone: a taken port is tried again for a while. */
-static int open_patiently(const char *address, const struct config *c) {
-    for (int tries = 1;; tries++) {
-        int fd = open_tcp(address, c, false);
-        if (fd != -EADDRINUSE || tries == START_TRIES) return fd;
-        nanosleep(&(struct timespec){.tv_nsec = START_PAUSE_NS}, NULL);
-    }
+static int open_tcp_alone(const char *address, const struct config *c) { return open_tcp(address, c, false); }
+
+static int open_unix(const char *path, const struct config *c) {
+    return socket_listen_unix(path, (mode_t)c->unixsocketperm, (int)c->tcp_backlog);
 }
 
-static bool open_all(const struct config *c, int (*open_one)(const char *, const struct config *)) {
+/* The ring of a killed server gives its listening sockets up a moment after the process is gone, and nothing tells them from those of one that
+ * lives: what is taken is tried again for a while. */
+static int open_patiently(open_function *open_one, const char *address, const struct config *c) {
+    struct timespec pause = {.tv_nsec = START_PAUSE_NS};
+    int fd = open_one(address, c);
+    for (int tries = 1; fd == -EADDRINUSE && tries < START_TRIES; tries++) {
+        nanosleep(&pause, NULL);
+        pause.tv_nsec *= 2;
+        fd = open_one(address, c);
+    }
+    return fd;
+}
+
+static int open_tcp_patiently(const char *address, const struct config *c) { return open_patiently(open_tcp_alone, address, c); }
+
+static bool open_all(const struct config *c, open_function *open_one) {
     for (uint32_t i = 0; c->port && i < c->n_bind; i++) {
         if (is_open(c->bind[i], c)) continue;
         int fd = open_one(c->bind[i], c);
@@ -224,13 +238,13 @@ int listeners_start(const struct config *c) {
         log_line(LOG_NOTICE_LEVEL, "Listening on %u socket%s of the service manager", n_all, n_all == 1 ? "" : "s");
         return 0;
     }
-    if (!look_up_all(c) || !open_all(c, open_patiently)) return 1;
+    if (!look_up_all(c) || !open_all(c, open_tcp_patiently)) return 1;
     if (!n_all && (c->port || !c->unixsocket[0])) {
         log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
         return 1;
     }
     if (!c->unixsocket[0]) return 0;
-    int fd = socket_listen_unix(c->unixsocket, (mode_t)c->unixsocketperm, (int)c->tcp_backlog);
+    int fd = open_patiently(open_unix, c->unixsocket, c);
     if (fd < 0) {
         log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
         return 1;

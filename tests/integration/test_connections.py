@@ -4,6 +4,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from configurations import LIGHT
 from resp import Client, Closed, Error, encode
-from server import ROOT, SLOW, Server
+from server import ROOT, SLOW, Server, free_port
 
 
 def wait_for_clients(server, most, seconds=10):
@@ -209,6 +210,56 @@ def test_a_stale_unix_socket_is_taken_over(start, tmp_path):
     assert os.path.exists(path)
     second = start(port=0, options=[('unixsocket', path)])
     assert second.client().command('PING') == b'PONG'
+
+
+@pytest.mark.each_back_end
+@pytest.mark.parametrize('kind', ['tcp', 'unix'])
+def test_a_killed_server_is_started_again_at_once(start, tmp_path, kind):
+    """The kernel ends a killed server's ring when it finds the time, and its listening sockets with it: a start does not give up before."""
+    port, path = (free_port(), None) if kind == 'tcp' else (0, str(tmp_path / 'again.sock'))
+    server = None
+    for _ in range(30):
+        if server:
+            server.process.kill()
+        following = start(port=port, options=[('unixsocket', path)] if path else [], tolerate_faults=True, wait=False)
+        if server:
+            server.kill()
+        server = following
+        server.wait_ready()
+
+
+@pytest.mark.each_back_end
+@pytest.mark.parametrize('kind', ['tcp', 'unix'])
+def test_what_stops_listening_while_the_server_starts_is_taken_over(start, tmp_path, kind):
+    path = str(tmp_path / 'ending.sock')
+    for _ in range(5):
+        port = free_port() if kind == 'tcp' else 0
+        with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as ending:
+            ending.bind(('127.0.0.1', port) if port else path)
+            ending.listen()
+            begin = time.monotonic()
+            server = start(port=port, options=[] if port else [('unixsocket', path)], tolerate_faults=True, wait=False)
+            if port:
+                time.sleep(.2)
+            else:
+                ending.accept()[0].close()      # it looked whether somebody lives there
+        if time.monotonic() - begin < 1:
+            break
+        server.kill()       # we were held up for longer, perhaps, than it waits: again
+        if os.path.exists(path):
+            os.unlink(path)
+    server.wait_ready()
+    assert server.client().command('PING') == b'PONG'
+
+
+@pytest.mark.each_back_end
+def test_a_unix_socket_of_a_living_server_is_a_clear_error(start, tmp_path):
+    path = str(tmp_path / 'taken.sock')
+    first = start(port=0, options=[('unixsocket', path)])
+    second = start(port=0, options=[('unixsocket', path)], wait=False, tolerate_faults=True)
+    assert second.wait_end() == 1
+    assert 'Could not listen on the Unix socket %s: Address already in use' % path in second.log()
+    assert first.client().command('PING') == b'PONG'
 
 
 def test_the_unix_socket_goes_with_the_server_whatever_was_set(start, tmp_path):
