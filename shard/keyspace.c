@@ -15,6 +15,11 @@
 /* Growth of a string that is appended to: by its own size, and from here on by an eighth, so that the bytes copied stay in proportion. */
 #define SPARE_DOUBLING_MAX (1u << 20)
 
+void key_tell(struct shard *s, const struct key *k) {
+    if (s->watches.n) watch_touch(s, k);
+    if (s->waits.n) wait_touch(s, k);
+}
+
 /* --- looking up --- */
 
 /* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */

@@ -1,7 +1,7 @@
 /* Keys: looking them up, and the one funnel through which they change.
  *
  * Every change of a key, by command, expiry or load, goes through key_before_change and key_after_change; nothing else writes an entry
- * that is in a table. Whoever wants to know of changes (the dirty count, watched keys) is called there.
+ * that is in a table. Whoever wants to know of changes (the dirty count, watched keys, who waits for a key) is called there.
  *
  * struct key is what a lookup found. It dies with the hop, and with any call here that inserts, replaces or removes
  * another key; calls that change this key keep it up to date.
@@ -68,12 +68,13 @@ enum key_event {
     KEY_LOADED
 };
 
-/* The funnel. Inline, as its listeners are the count of changes and the watched keys, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */
+/* The funnel. Inline, as its listeners are the count of changes, and the keys that are watched or waited for, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */
+void key_tell(struct shard *s, const struct key *k);
 static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
 static inline void key_after_change(struct shard *s, struct key *k, enum key_event event) {
     const unsigned silent = 1u << KEY_EXPIRED | 1u << KEY_RENAME_FROM | 1u << KEY_MOVE_FROM | 1u << KEY_LOADED;
     s->stats.dirty += !(silent >> event & 1);
-    if (__builtin_expect(s->watches.n != 0, 0)) watch_touch(s, k);
+    if (__builtin_expect((s->watches.n | s->waits.n) != 0, 0)) key_tell(s, k);
 }
 
 /* A time for key_set_*: */

@@ -297,4 +297,15 @@ bool schedule_conflicts(const struct schedule *s, uint32_t db, uint64_t hash, bo
     return head && (any(head->place.standing, modes) || any(head->place.waiting, modes));
 }
 
+static bool has_begun(const struct intent *head, enum intent_mode from) {
+    for (const struct intent *i = head; i; i = i->next)
+        if (i->mode >= from && i->member->begun) return true;
+    return false;
+}
+
+bool schedule_holds(const struct schedule *s, uint32_t db, uint64_t hash) {
+    if (schedule_is_empty(s)) return false;
+    return (s->n_whole && has_begun(find(s, 0, db, true), INTENT_READ)) || has_begun(find(s, hash, db, false), INTENT_READ);
+}
+
 void schedule_drop(struct schedule *s) { mi_free(s->buckets); }

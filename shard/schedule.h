@@ -117,5 +117,7 @@ void schedule_remove(struct schedule *s, struct member *m);
 
 /* Whether a command on this key would have to wait. Cheap if the schedule is empty. */
 bool schedule_conflicts(const struct schedule *s, uint32_t db, uint64_t hash, bool write);
+/* Whether a member that has begun, and is not done, has an intent on this key or on its database as a whole. */
+bool schedule_holds(const struct schedule *s, uint32_t db, uint64_t hash);
 
 #endif

@@ -170,6 +170,7 @@ void shard_drop(struct shard *s) {
     expire_drop(s);
     schedule_drop(&s->schedule);
     watch_drop(s);
+    wait_drop(s);
     memory_free(m, dbs, n * sizeof *dbs);
     memory_free(m, order, 2 * n * sizeof *order);
     memory_free(m, s, sizeof *s);
@@ -262,4 +263,5 @@ void shard_swap(struct shard *s, uint32_t a, uint32_t b) {
     struct db *was_a = s->dbs[a];
     s->dbs[a] = s->dbs[b];
     s->dbs[b] = was_a;
+    if (s->waits.n && a != b) wait_swap(s, a, b);
 }

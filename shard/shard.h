@@ -15,6 +15,7 @@
 #include "shard/memory.h"
 #include "shard/schedule.h"
 #include "shard/table.h"
+#include "shard/wait.h"
 #include "shard/watch.h"
 #include "shard/wheel.h"
 
@@ -65,6 +66,7 @@ struct shard {
     bool out_of_memory;       /* the last hop was refused memory */
     struct schedule schedule; /* transactions under way */
     struct watches watches;
+    struct waits waits;
     struct wheel wheel;
     uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */
     struct wheel_rebuild *rebuild; /* of the wheel, if one is going on */
