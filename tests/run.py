@@ -21,6 +21,9 @@ CPUS = len(os.sched_getaffinity(0))
 PYTHON = '/usr/bin/python3'
 FUZZ_SECONDS = int(os.environ.get('DARTER_FUZZ_SECONDS', '7200' if SOAK else '60'))
 
+# For one input: longer than the targets themselves wait for the server (whole_server.c), which tell more.
+FUZZ_UNIT_SECONDS = 120
+
 # The sanitizers want memory laid out where they expect it; newer kernels spread it wider than their older releases can stand.
 STILL = ['setarch', '-R'] if shutil.which('setarch') and subprocess.run(['setarch', '-R', 'true'], capture_output=True).returncode == 0 else []
 
@@ -328,6 +331,17 @@ def narrowed(env, threads):
     return env if 'DARTER_TEST_THREADS' in os.environ else dict(env, DARTER_TEST_THREADS=threads)
 
 
+def what_failed(output):
+    """Of libFuzzer's output: no line of its progress, at the end the reason and the input, which is all that remains of a machine that is gone."""
+    lines = [line for line in output.splitlines() if line.strip() and not re.match(r'#\d+\t|\tNEW_FUNC|INFO: |stat::|Dictionary', line)]
+    reasons = [line for line in lines if line.startswith('fuzz: ') or re.match(r'SUMMARY: |.*\bERROR: |.*runtime error: |ALARM: |ended: ', line)]
+    written = re.search(r'Test unit written to (\S+)', output)
+    if written and os.path.exists(written[1]) and not any(line.startswith('fuzz: the input') for line in lines):
+        with open(written[1], 'rb') as f:
+            reasons.append('fuzz: the input, in hex: ' + f.read().hex())
+    return '\n'.join([line[:2000] for line in lines if line not in reasons][-100:] + reasons)
+
+
 def fuzz():
     if not build('build-fuzz'):
         return
@@ -342,7 +356,7 @@ def fuzz():
         corpus = os.path.join(ROOT, 'tests', 'fuzz', 'corpus', target[len('fuzz_'):])
         dictionary = os.path.join(ROOT, 'tests', 'fuzz', target[len('fuzz_'):] + '.dict')
         # Leaks are looked for where a server ends in order, below: this one is killed in the middle.
-        command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=20', '-detect_leaks=0', '-rss_limit_mb=3000', '-print_final_stats=1',
+        command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=%d' % FUZZ_UNIT_SECONDS, '-detect_leaks=0', '-rss_limit_mb=3000', '-print_final_stats=1',
                    '-artifact_prefix=' + work + '/', *([] if SOAK else ['-seed=1']), work + '-corpus']
         os.makedirs(work + '-corpus', exist_ok=True)
         if os.path.isfile(dictionary):
@@ -350,8 +364,8 @@ def fuzz():
         if os.path.isdir(corpus):
             command.append(corpus)
         env = dict(ADDRESS_ENV, ASAN_OPTIONS=ADDRESS_ENV['ASAN_OPTIONS'].replace('detect_leaks=1', 'detect_leaks=0'))
-        status, output = run(command, env, FUZZ_SECONDS + 120)
-        return target, status, output[-20000:], time.monotonic() - start
+        status, output = run(command, env, FUZZ_SECONDS + 2 * FUZZ_UNIT_SECONDS + 60)
+        return target, status, what_failed(output), time.monotonic() - start
 
     env = dict(ADDRESS_ENV, DARTER=server_of('build-fuzz'), DARTER_FUZZ_SECONDS=str(FUZZ_SECONDS))
     with ThreadPoolExecutor(len(targets) or 1) as pool:

@@ -1,5 +1,6 @@
 #include "tests/fuzz/whole_server.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -12,7 +13,9 @@
 #include <unistd.h>
 
 #define FLUSH_EVERY 256 /* inputs */
-#define PATIENCE_S 10
+#define PATIENCE_S 60   /* spent waiting, second by second: a machine that stands still for longer is no hang */
+#define TRIES_A_S 100
+#define SHOWN_BYTES 256u
 #define DEPTH_MAX 64
 
 int darter_main(int argc, char **argv);
@@ -21,9 +24,49 @@ static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const char *arguments[] = {"darter", "--port", "0", "--unixsocket", address.sun_path, "--threads", "2", "--pin", "no", "--io", NULL,
     "--loglevel", "warning", "--enable-debug-command", "yes", "--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "4mb",
     "--client-output-buffer-limit", "normal", "64mb", "0", "0", NULL};
+#define ARGUMENT_IO 10
+
+/* What is going on, for whoever reads the log of a machine that is gone. */
+static const uint8_t *input; /* the fuzzer's */
+static size_t input_size, to_send, sent;
+static unsigned n_exchanges;
+static char *got;
+static size_t got_size, got_capacity;
+
+static void print_hex(const char *what, const void *bytes, size_t size) {
+    fprintf(stderr, "fuzz: %s, %zu bytes, in hex: ", what, size);
+    for (size_t i = 0; i < size; i++) fprintf(stderr, "%02x", ((const uint8_t *)bytes)[i]);
+    fputc('\n', stderr);
+}
+
+/* Of each thread: its name, its state, what it used of the CPU (user and system, in clock ticks), and where the kernel holds it. */
+static void print_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *e; tasks && (e = readdir(tasks));) {
+        static const char *const files[] = {"stat", "wchan"};
+        char path[300], text[2][512] = {{0}};
+        for (int i = 0; i < 2 && *e->d_name != '.'; i++) {
+            snprintf(path, sizeof path, "/proc/self/task/%s/%s", e->d_name, files[i]);
+            FILE *f = fopen(path, "r");
+            if (f && !fgets(text[i], sizeof text[i], f)) text[i][0] = 0;
+            if (f) fclose(f);
+        }
+        char name[32] = "", state = '?';
+        unsigned long user = 0, sys = 0;
+        if (sscanf(text[0], "%*d (%31[^)]) %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", name, &state, &user, &sys) == 4)
+            fprintf(stderr, "fuzz: thread %s: %c, CPU %lu + %lu, in %s\n", name, state, user, sys, text[1]);
+    }
+    if (tasks) closedir(tasks);
+}
 
 __attribute__((noreturn)) static void give_up(const char *why) {
-    fprintf(stderr, "fuzz: %s (%s)\n", why, strerror(errno));
+    fprintf(stderr, "fuzz: %s (the last error: %s)\n", why, strerror(errno));
+    fprintf(stderr, "fuzz: --io %s, exchange %u of this process, sent %zu of %zu bytes, received %zu\n", arguments[ARGUMENT_IO],
+        n_exchanges, sent, to_send, got_size);
+    print_threads();
+    if (got_size > SHOWN_BYTES) print_hex("the last that was received", got + got_size - SHOWN_BYTES, SHOWN_BYTES);
+    else print_hex("what was received", got, got_size);
+    print_hex("the input", input, input_size);
     abort();
 }
 
@@ -45,11 +88,10 @@ void whole_server_start(const char *io) {
     static char name[16];
     snprintf(name, sizeof name, "%s", io);
     snprintf(address.sun_path, sizeof address.sun_path, "/tmp/darter-fuzz-%d.sock", (int)getpid());
-    for (size_t i = 0; i + 1 < sizeof arguments / sizeof *arguments; i++)
-        if (!arguments[i]) arguments[i] = name;
+    arguments[ARGUMENT_IO] = name;
     pthread_t thread;
     if (pthread_create(&thread, NULL, serve, NULL)) give_up("pthread_create");
-    for (int tries = 0; tries < 1000; tries++, usleep(10000)) {
+    for (int tries = 0; tries < PATIENCE_S * TRIES_A_S; tries++, usleep(1000000 / TRIES_A_S)) {
         int fd = try_connect();
         if (fd < 0) continue;
         close(fd);
@@ -93,9 +135,6 @@ static const char *value_end(const char *p, const char *end, int depth) {
     }
 }
 
-static char *got;
-static size_t got_size, got_capacity;
-
 static bool receive(int fd) {
     if (got_size == got_capacity && !(got = realloc(got, got_capacity = got_capacity ? got_capacity * 2 : 1 << 16))) give_up("no memory");
     ssize_t n = recv(fd, got + got_size, got_capacity - got_size, MSG_DONTWAIT);
@@ -108,24 +147,24 @@ static bool receive(int fd) {
 static void exchange(const uint8_t *bytes, size_t size, size_t piece) {
     int fd = try_connect();
     if (fd < 0) give_up("cannot connect");
-    got_size = 0;
+    n_exchanges++;
+    got_size = sent = 0;
+    to_send = size;
     bool reading = true, sending = size > 0;
     if (!sending) shutdown(fd, SHUT_WR);
-    time_t last = time(NULL);
-    for (size_t at = 0; reading;) {
+    for (unsigned waited_s = 0; reading;) {
         struct pollfd p = {fd, (short)(POLLIN | (sending ? POLLOUT : 0)), 0};
-        if (poll(&p, 1, 1000) <= 0) {
-            if (time(NULL) - last > PATIENCE_S) give_up("the server neither answers nor closes");
-            continue;
-        }
-        last = time(NULL);
+        int ready = poll(&p, 1, 1000);
+        if (!ready && ++waited_s == PATIENCE_S) give_up("the server neither answers nor closes");
+        if (ready <= 0) continue;
+        waited_s = 0;
         if (p.revents & (POLLIN | POLLHUP | POLLERR)) reading = receive(fd);
         if (sending && p.revents & POLLOUT) {
-            size_t now = piece && piece < size - at ? piece : size - at;
-            ssize_t n = send(fd, bytes + at, now, MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (n > 0) at += (size_t)n;
+            size_t now = piece && piece < size - sent ? piece : size - sent;
+            ssize_t n = send(fd, bytes + sent, now, MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (n > 0) sent += (size_t)n;
             else if (n < 0 && errno != EAGAIN && errno != EINTR) sending = false;
-            if (at == size) sending = false;
+            if (sent == size) sending = false;
             if (!sending) shutdown(fd, SHUT_WR);
         }
     }
@@ -153,11 +192,17 @@ static bool contains(const uint8_t *bytes, size_t size, const char *word) {
     return false;
 }
 
-bool whole_server_must_not_see(const uint8_t *bytes, size_t size) {
+static bool must_not_be_seen(const uint8_t *bytes, size_t size) {
     /* Escapes of inline commands could hide a word, so inputs with both quotes and backslashes in them may not have CONFIG SET's or SHUTDOWN's parts. */
     bool escapes = contains(bytes, size, "\\x");
     return contains(bytes, size, "shutdown") || contains(bytes, size, "sleep") || contains(bytes, size, "populate") ||
         contains(bytes, size, "pause") || contains(bytes, size, "segfault") || contains(bytes, size, "panic") ||
         contains(bytes, size, "requirepass") || contains(bytes, size, "maxclients") || contains(bytes, size, "maxmemory-clients") ||
         (escapes && contains(bytes, size, "\""));
+}
+
+bool whole_server_begin(const uint8_t *bytes, size_t size) {
+    input = bytes;
+    input_size = size;
+    return !must_not_be_seen(bytes, size);
 }
