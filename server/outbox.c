@@ -583,7 +583,7 @@ static void push_all(struct thread *t, uint32_t shard, struct batch *b) {
     lend_queued(t, shard);
 }
 
-/* Everything that is not for a borrowed shard (those were taken out), and the own hops too while the shard is not in hand. */
+/* Everything that is not for a borrowed shard (those were taken out), and the own hops too while the shard is not in hand. To be armed. */
 static void publish(struct thread *t) {
     t->sequence++;
     for (uint32_t s = 0; s < t->n_threads; s++) {
@@ -597,7 +597,6 @@ static void publish(struct thread *t) {
         t->own_batch = t->own_last = NULL;
         push_all(t, t->id, b);
     }
-    mailbox_arm(&t->armed, t->sequence);
     t->outbox_used = false;
 }
 
@@ -605,12 +604,16 @@ static void exchange(struct thread *t) {
     if (!t->mine && (t->own_batch || mailbox_has_new(&t->requests))) lend_insist(t);
     if (thread_holds(t)) mailbox_collect(&t->requests);
     if (t->outbox_used) lend_borrow_all(t);
-    if (t->outbox_used || (t->own_batch && !thread_holds(t))) publish(t);
+    bool publishes = t->outbox_used || (t->own_batch && !thread_holds(t));
+    if (publishes) publish(t);
+    /* From here on all that this turn sends has its place in the order of arrival of its shard. Numbers must not be drawn before (shard/schedule.h). */
+    if (t->numbers) task_draw_numbers(t);
+    if (publishes) mailbox_arm(&t->armed, t->sequence);
 }
 
 void outbox_flush(struct thread *t) {
-    if (t->numbers) task_draw_numbers(t);
     if (t->n_threads > 1) exchange(t);
+    else if (t->numbers) task_draw_numbers(t);
     if (thread_holds(t)) {
         t->own_now = t->own_batch;
         t->own_batch = t->own_last = NULL;

@@ -258,7 +258,6 @@ static void begin(struct schedule *s, struct member *m) {
 
 bool schedule_tell(struct schedule *s, struct member *m) {
     m->told = true;
-    if (!m->local && m->number > s->floor) s->floor = m->number; /* it may have begun elsewhere, and been seen there */
     if (m->begun) return true;
     if (m->n_waits && SCHEDULE_FAULT != SCHEDULE_FAULT_WAITING_RUNS) return false;
     begin(s, m);

@@ -7,13 +7,20 @@
  *
  *   - A member may run once it was told to (which happens when its intents stand on all shards) and none of its intents waits. An intent waits
  *     while one before it in the order of its place conflicts. Members without a conflict run in any order.
- *   - The floor is the highest number that was told to run here, or has begun. A transaction's member that arrives with a lower number is late: it may have to go before
+ *   - The floor is the highest number that has begun here. A transaction's member that arrives with a lower number is late: it may have to go before
  *     something that has run. It is not taken in; the coordinator withdraws the transaction everywhere and tries again with a new number.
  *   - A command of one shard (a local member) has no number and is taken in only if it meets an intent that conflicts. It goes right behind
  *     the last that it conflicts with, and takes that one's number: it waits for what came before it, and only for that.
  *
- * Why a floor, and not what the member itself conflicts with: commands of one shard may carry what they saw from one transaction's keys to another's, so
- * that two transactions without a common key here have an order all the same.
+ * When the number is drawn matters: after the transaction's members have their places in the order of arrival of all their shards, and before any of them
+ * is taken in (between the pushes of a turn and its arming). Why that is strictly serialisable, in the order of the numbers:
+ *
+ *   - Let P be a command of one shard, asked when N was the last number drawn, and T a transaction that is taken in there after P has run. T's place is behind
+ *     P's, which P got after it was asked: so T's number is above N. P comes before T, and behind all that could be seen when P was asked,
+ *     which has numbers up to N. There is no circle.
+ *   - Of two transactions the one with the lower number has its places before the other's hops are even sent. So it is taken in on each shard before
+ *     the other begins there: of VLL's withdrawals hardly any is left. (A local member raises the floor to the end of the queue that it stood in, which may be
+ *     more than what it waited for; and what is refused for want of memory is withdrawn in the same way.)
  *
  * Places are keys (by their 64-bit hash: keys with the same hash wait for each other without need) and whole databases. Each member has on each
  * database of its keys an intent that says that there are some (WITHIN); a member with very many keys has one on the whole database instead

@@ -38,8 +38,8 @@ struct history {
 void history_read(struct history *h, const struct plan *p);
 
 /* Strict serialisability of everything, against the model. An order is looked for as in Wing and Gong, "Testing and Verifying Concurrent Objects" (JPDC 1993), with
- * the memory of states of Lowe, "Testing for Linearizability" (CCPE 2017). The order in which keys were really accessed is tried first: what it explains
- * is explained, and that is nearly always the case, so a history costs microseconds. */
+ * the memory of states of Lowe, "Testing for Linearizability" (CCPE 2017). The order in which keys were really accessed comes first, and must
+ * explain everything, so a history costs microseconds. The search only tells whether a client could have noticed. */
 const char *check_linear(const struct history *h);
 /* The lists that are only appended to tell the order of their writes, so dependencies are read from the answers alone, and a cycle among them is an anomaly: Adya, "Weak
  * Consistency" (MIT 1999); Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020). */

@@ -119,5 +119,6 @@ const char *check_linear(const struct history *h) {
     struct model m;
     model_init(&m, h->plan->settings.keys);
     if (!search(&x, &m, 0)) return "no order of the operations explains all answers";
-    return x.nodes > NODES_MAX ? "the order of accesses explains nothing, and the search for another was given up" : NULL;
+    return x.nodes > NODES_MAX ? "the order of accesses explains nothing, and the search for another was given up"
+                               : "keys were accessed in an order that goes round in a circle, though another explains the answers";
 }

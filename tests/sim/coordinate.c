@@ -31,43 +31,37 @@ static void task_done(struct thread *t, struct task *k) {
 
 /* ---- transactions ---- */
 
-/* The schedules of all shards leave in one turn. */
-static void send_schedules(struct thread *t, struct task *k) {
+static void draw_number(struct thread *t, struct task *k) {
+    struct world *w = t->world;
+    txn_schedule(&k->txn, ++w->number, (uint32_t)__builtin_popcount(op_shards(w, k->op)));
+    for (uint32_t s = 0; s < w->n_threads; s++)
+        if (k->slots[s]) k->slots[s]->member.number = k->txn.number;
+}
+
+void coordinate_draw_numbers(struct thread *t) {
+    for (struct task *k = t->numbers; k; k = k->next) draw_number(t, k);
+    t->numbers = NULL;
+}
+
+/* The schedules of all shards leave in one turn, which draws the number. */
+static void schedule(struct thread *t, struct task *k) {
     uint32_t shards = op_shards(t->world, k->op);
-    k->sent = true;
     for (uint32_t s = 0; s < t->world->n_threads; s++) {
         if (!(shards >> s & 1)) continue;
         struct slot *slot = k->slots[s] = slot_new(t, k->op, s);
         slot->task = k;
-        slot->member.number = k->txn.number;
         struct letter *l = letter_new(t, LETTER_SCHEDULE, s);
         l->task = k;
         l->slot = slot;
         thread_queue(t, l);
     }
-}
-
-/* Draws the number. Sometimes a thread is held up between that and publishing. */
-static void schedule(struct thread *t, struct task *k) {
-    struct world *w = t->world;
-    txn_schedule(&k->txn, ++w->number, (uint32_t)__builtin_popcount(op_shards(w, k->op)));
-    if (w->plan->settings.age && one_in(&w->random, 3)) {
-        k->sent = false;
-        k->next = t->aged;
-        t->aged = k;
-    } else send_schedules(t, k);
-}
-
-void coordinate_release_aged(struct thread *t) {
-    struct task **link = &t->aged, *k;
-    while ((k = *link)) {
-        if (!one_in(&t->world->random, 4)) {
-            link = &k->next;
-            continue;
-        }
-        *link = k->next;
-        send_schedules(t, k);
+    if (sim_fault == FAULT_NUMBER_EARLY || sim_fault == SCHEDULE_FAULT_NO_FLOOR) { /* else nothing is ever late */
+        draw_number(t, k);
+        t->held_until = t->world->stats.steps + below(&t->world->random, 300);
+        return;
     }
+    k->next = t->numbers;
+    t->numbers = k;
 }
 
 static void send(struct thread *t, struct task *k, uint32_t shard, enum letter_kind kind, bool last) {

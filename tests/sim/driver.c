@@ -140,7 +140,6 @@ static void take(struct thread *t) {
     take_back(t);
     for (uint32_t i = 0; i < w->n_conns; i++)
         if (w->conns[i].thread == t) coordinate_take(t, &w->conns[i]);
-    coordinate_release_aged(t);
 }
 
 static void collect(struct thread *t) {
@@ -232,7 +231,7 @@ static bool conn_has_work(const struct conn *c) { return (c->n_input && !c->busy
 bool thread_has_work(struct thread *t) {
     struct world *w = t->world;
     uint32_t state = holder_state(&t->holder);
-    if (t->own.first || t->aged || mailbox_ready(&t->returns) || (!t->draining && t->waiting)) return true;
+    if (t->own.first || mailbox_ready(&t->returns) || (!t->draining && t->waiting)) return true;
     if (!t->mine && state == HOLDER_OWNED) return true;
     if (!t->stands_still && (t->mine || state == HOLDER_FREE) && mailbox_ready(&t->requests)) return true;
     for (uint32_t s = 0; s < w->n_threads; s++)
@@ -265,6 +264,7 @@ void thread_step(struct thread *t) {
         if (!push_some(t)) t->stage = STAGE_ARM;
         break;
     case STAGE_ARM:
+        coordinate_draw_numbers(t);
         mailbox_arm(&t->armed, t->sequence);
         t->pushing = false;
         take_own(t);

@@ -78,6 +78,7 @@ static void run_part(struct thread *of, struct op *op, struct part *p) {
     struct shard *s = of->shard;
     struct key k;
     uint64_t expired = s->stats.expired_lazy;
+    if (of->watermark < op->drawn) of->watermark = op->drawn;
     s->now_ms = op->now_ms;
     s->hide_expired = !part_writes(p) && sim_fault != FAULT_EXPIRY_TAKES;
     bool found = find_key(of, p, &k);
@@ -188,6 +189,7 @@ static void finish_deferred(struct thread *t, struct thread *of, struct slot *sl
 
 static void run_hop(struct thread *t, struct thread *of, struct letter *l) {
     struct slot *slot = l->slot;
+    if (of->watermark < slot->member.number) of->watermark = slot->member.number;
     run_wave(t->world, slot->op, l->task->wave, of->id);
     if (l->last || sim_fault == FAULT_EARLY_RELEASE) remove_member(t, of, slot);
     answer(t, l);
@@ -212,6 +214,8 @@ static void remove_member(struct thread *t, struct thread *of, struct slot *slot
 
 static void schedule(struct thread *t, struct thread *of, struct letter *l) {
     l->late = !schedule_add(&of->shard->schedule, &l->slot->member);
+    bool before = l->slot->member.number <= of->watermark;
+    if (before && !l->late && sim_fault != SCHEDULE_FAULT_NO_FLOOR) t->world->wrong = "a member comes in behind what it should come before";
     if (!l->late && sim_fault == FAULT_RUN_ON_ARRIVAL) run_wave(t->world, l->slot->op, 0, of->id);
     answer(t, l);
 }

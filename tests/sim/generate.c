@@ -14,6 +14,8 @@ struct maker {
     bool expire;
     bool watchers; /* half of the clients write in pipelines, the others read key after key: they see most of what should not be seen */
     bool reads;    /* this one does */
+    bool
+        chains; /* pairs of keys over shards, so that one transaction stands behind another on each, and plain commands that see how far they are */
 };
 
 static struct part *add_part(struct maker *m, struct op *op, enum part_kind kind, uint32_t db, uint32_t key, uint32_t wave) {
@@ -53,7 +55,13 @@ static enum part_kind any_of_plain(struct maker *m) {
     return (enum part_kind)kinds[below(&m->random, sizeof kinds)];
 }
 
+static void make_fanout(struct maker *m, struct op *op, bool lists);
+
 static void make_single(struct maker *m, struct op *op, bool lists) {
+    if (m->chains && !m->reads) {
+        make_fanout(m, op, false);
+        return;
+    }
     uint32_t key = any_key(m);
     op->kind = OP_SINGLE;
     if (m->watchers)
@@ -62,6 +70,7 @@ static void make_single(struct maker *m, struct op *op, bool lists) {
                 : lists && !is_counter(m, key) ? PART_APPEND
                                                : PART_SET,
             lists && !is_counter(m, key) ? DB_LISTS : DB_A, key, 0);
+    else if (m->chains) add_part(m, op, one_in(&m->random, 6) ? PART_SET : PART_GET, DB_A, key, 0);
     else if (lists) add_part(m, op, any_of_lists(m, key), DB_LISTS, key, 0);
     else add_part(m, op, any_of_plain(m), any_db(m), key, 0);
 }
@@ -71,8 +80,13 @@ static void make_fanout(struct maker *m, struct op *op, bool lists) {
     uint32_t choice = lists ? 0 : below(&m->random, 3) ? below(&m->random, 2) : below(&m->random, 4);
     uint32_t n = 2 + below(&m->random, 3), db = lists ? DB_LISTS : any_db(m);
     uint8_t keys[KEYS_MAX];
+    if (m->chains) { /* no two on one shard */
+        n = 2;
+        choice = below(&m->random, 4) > 0;
+        db = DB_A;
+    }
     op->kind = names[choice];
-    op->whole = one_in(&m->random, 6);
+    op->whole = !m->chains && one_in(&m->random, 6);
     choose_keys(m, keys);
     if (op->whole || n > m->plan->settings.keys) n = m->plan->settings.keys;
     for (uint32_t i = 0; i < n; i++) add_part(m, op, (enum part_kind)kinds[choice], db, keys[i], 0);
@@ -152,7 +166,7 @@ static void make_op(struct maker *m, struct op *op) {
     switch (family) {
     case 0: make_single(m, op, false); break;
     case 1: make_single(m, op, true); break;
-    case 2: make_fanout(m, op, m->weights[1] && (!m->weights[0] || one_in(&m->random, 3))); break;
+    case 2: m->reads ? make_single(m, op, false) : make_fanout(m, op, m->weights[1] && (!m->weights[0] || one_in(&m->random, 3))); break;
     case 3: one_in(&m->random, 2) ? make_setnx(m, op) : make_rename(m, op); break;
     case 4: make_bank(m, op); break;
     case 5: make_exec(m, op, NULL); break;
@@ -163,8 +177,8 @@ static void make_op(struct maker *m, struct op *op) {
 
 /* A client's pipelines, one after another; a WATCH and its EXEC are a pipeline each. */
 static void make_client(struct maker *m, uint32_t client, uint32_t n_ops) {
-    m->reads = m->watchers && client % 2;
-    uint32_t longest = m->reads ? 1 : 1 + below(&m->random, PIPELINE_MAX), watches = m->weights[5] ? 6 : 0;
+    m->reads = (m->watchers || m->chains) && client % 2;
+    uint32_t longest = m->reads || m->chains ? 1 : 1 + below(&m->random, PIPELINE_MAX), watches = m->weights[5] ? 6 : 0;
     for (uint32_t pipeline = client * 1000; n_ops && m->plan->n_ops + PIPELINE_MAX + 2 < OPS_MAX / 2;) {
         if (watches && one_in(&m->random, watches)) {
             struct op *watch = add_op(m, client, pipeline++);
@@ -194,12 +208,15 @@ static void choose_weights(struct maker *m) {
         {10, 5, 0, 0, 0, 0, 0, 0}, /* watchers */
         {10, 5, 0, 0, 0, 0, 0, 0},
         {10, 5, 0, 0, 0, 0, 0, 0},
+        {9, 0, 7, 0, 0, 0, 0, 0}, /* chains */
+        {9, 0, 7, 0, 0, 0, 0, 0},
         {3, 3, 6, 1, 0, 4, 0, 0},
         {0, 6, 4, 0, 0, 6, 0, 0},
     };
     const uint8_t *chosen = weights[below(&m->random, sizeof weights / sizeof *weights)];
     for (uint32_t i = 0; i < 8; i++) m->weights[i] = chosen[i];
     m->watchers = chosen[0] + chosen[1] == 15;
+    m->chains = chosen[0] == 9;
 }
 
 void plan_make(struct plan *p, uint64_t seed) {
@@ -215,19 +232,19 @@ void plan_make(struct plan *p, uint64_t seed) {
         .keys = 3 + below(r, KEYS_MAX - 2),
         .stall = one_in(r, 3),
         .lend = one_in(r, 2),
-        .age = one_in(r, 2),
         .expire = one_in(r, 3),
         .refuse = !m.weights[4] && one_in(r, 4),
         .hold_replies = one_in(r, 2),
         .release_late = one_in(r, 2)};
-    if (m.watchers) {
+    if (m.watchers || m.chains) {
         p->settings.stall = true;
+        p->settings.often = m.chains;
         p->settings.shards = p->settings.keys = 3 + below(r, SHARDS_MAX - 2);
         p->settings.clients = CLIENTS_MAX;
     }
     p->settings.jump = p->settings.expire && one_in(r, 4);
     m.expire = p->settings.expire;
-    uint32_t n = 20 + below(r, 60);
+    uint32_t n = m.chains ? 100 : 20 + below(r, 60);
     for (uint32_t c = 0; c < p->settings.clients; c++) make_client(&m, c, 1 + n / p->settings.clients);
 }
 

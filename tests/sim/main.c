@@ -38,6 +38,7 @@ static const struct {
     {FAULT_EXPIRY_TAKES, "expiry does not look at intents"},
     {FAULT_PLAIN_PASSES, "a plain command does not look at intents"},
     {FAULT_OWN_OVERTAKES, "own commands run although something is held back by what is not armed yet"},
+    {FAULT_NUMBER_EARLY, "a number is drawn before its members have their places in their shards' order of arrival"},
 };
 
 static void show_faults(void) {

@@ -74,6 +74,7 @@ struct op {
     uint16_t id, conn, position;
     bool multi; /* over several shards, or exclusive: waits for all before it, as what follows waits for it */
     bool finished, went;
+    uint64_t drawn;                  /* numbers, when it was asked */
     uint64_t invoked, returned, ran; /* ran: about when it took effect, as a hint to the checker */
     int64_t now_ms;
 };
@@ -82,7 +83,8 @@ struct op {
 struct settings {
     uint64_t seed, order; /* of what is asked; and of the order in which it runs */
     uint32_t shards, clients, keys;
-    bool stall /* threads are held up for long */, lend, age, expire, jump, refuse, hold_replies, release_late;
+    bool stall /* threads are held up for long */, often /* while they publish, most of all */, lend, expire, jump, refuse, hold_replies,
+        release_late;
 };
 
 struct plan {

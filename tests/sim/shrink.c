@@ -79,7 +79,7 @@ static bool try_settings(struct shrinker *x, bool *of_candidate) {
 
 static void shrink_settings(struct shrinker *x) {
     struct settings *s = &x->candidate->settings;
-    bool *flags[] = {&s->lend, &s->age, &s->expire, &s->jump, &s->refuse, &s->hold_replies, &s->release_late};
+    bool *flags[] = {&s->lend, &s->expire, &s->jump, &s->refuse, &s->hold_replies, &s->release_late};
     for (uint32_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         plan_copy(x->candidate, x->best);
         try_settings(x, flags[i]);

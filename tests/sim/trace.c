@@ -47,8 +47,7 @@ void history_print(const struct plan *p, FILE *to) {
     for (uint32_t i = 0; i < p->n_ops; i++)
         if (p->ops[i].invoked) ops[n++] = &p->ops[i];
     qsort(ops, n, sizeof *ops, by_moment);
-    fprintf(to, "%u shards%s%s%s%s%s; [asked answered], @: when it ran\n", s->shards, s->lend ? ", lending" : "",
-        s->age ? ", old numbers" : "", s->expire ? ", expiry" : "", s->refuse ? ", no memory now and then" : "",
-        s->release_late ? ", late release" : "");
+    fprintf(to, "%u shards%s%s%s%s; [asked answered], @: when it ran\n", s->shards, s->lend ? ", lending" : "", s->expire ? ", expiry" : "",
+        s->refuse ? ", no memory now and then" : "", s->release_late ? ", late release" : "");
     for (uint32_t i = 0; i < n; i++) print_op(ops[i], to);
 }

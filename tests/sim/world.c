@@ -88,6 +88,7 @@ static bool client_sends(struct world *w, uint32_t client) {
         op->position = (uint16_t)c->conn->position++;
         op->multi = !shards || shards & (shards - 1);
         op->invoked = invoked;
+        op->drawn = w->number;
         expect_watched(w, op);
         c->conn->input[c->conn->n_input++] = op;
         c->unanswered++;
@@ -166,7 +167,7 @@ static const char *what_is_left(struct thread *t) {
     uint32_t state = holder_state(&t->holder);
     if (s->n_members || s->first || s->last) return "a member is left in a schedule";
     if (s->n_places || s->n_whole || s->ready) return "an intent is left in a schedule";
-    if (t->in_flight || t->draining || t->stands_still || t->waiting || t->aged || t->token_out || t->token_n)
+    if (t->in_flight || t->draining || t->stands_still || t->waiting || t->numbers || t->token_out || t->token_n)
         return "a thread is left in the middle of something";
     if (state != HOLDER_OWNED && state != HOLDER_FREE) return "a shard was not given back";
     for (uint32_t i = 0; i < DBS; i++) {
@@ -202,7 +203,9 @@ static void change_speeds(struct world *w) {
 
 /* Where it would matter most, between two mailboxes or before arming, it happens more often than by chance. */
 static void hold_up(struct world *w, struct thread *t) {
-    if (w->plan->settings.stall && one_in(&w->random, t->pushing ? 6 : 60)) t->held_until = w->stats.steps + below(&w->random, 600);
+    const struct settings *o = &w->plan->settings;
+    if (!o->stall || !one_in(&w->random, !t->pushing ? 60 : o->often ? 2 : 6)) return;
+    t->held_until = w->stats.steps + below(&w->random, o->often && one_in(&w->random, 3) ? 4000 : 600);
 }
 
 static bool step_of_a_thread(struct world *w) {
@@ -232,6 +235,22 @@ static void refuse_memory(struct world *w) {
     else memory_fail_after(w->threads[below(&w->random, w->n_threads)].shard->memory, 1 + below(&w->random, 4));
 }
 
+/* One that is none of ours pushes to a shard's mailbox, and arms that much later. */
+static void be_a_stranger(struct world *w) {
+    bool armed = atomic_load(&w->stranger_armed) == w->stranger_sequence, more = false;
+    for (uint32_t i = 0; i < w->plan->settings.clients; i++) more |= next_op(w, i) != NULL;
+    if (!armed) {
+        if (!more || one_in(&w->random, 1000)) mailbox_arm(&w->stranger_armed, w->stranger_sequence);
+        return;
+    }
+    if (!more || !one_in(&w->random, 60)) return;
+    uint32_t shard = below(&w->random, w->n_threads);
+    struct letter *l = letter_new(&w->threads[below(&w->random, w->n_threads)], LETTER_HOPS, shard);
+    l->message.armed = &w->stranger_armed;
+    l->message.sequence = ++w->stranger_sequence;
+    mailbox_push(&w->threads[shard].requests, &l->message);
+}
+
 /* What comes from outside. */
 static void happen(struct world *w) {
     const struct settings *o = &w->plan->settings;
@@ -241,6 +260,7 @@ static void happen(struct world *w) {
     if (one_in(&w->random, o->stall ? 300 : 60)) change_speeds(w);
     if (o->expire && one_in(&w->random, 40)) w->now_ms += one_in(&w->random, 5) ? 20 : 1 + below(&w->random, 3);
     if (o->jump && one_in(&w->random, 400)) w->now_ms -= below(&w->random, 30);
+    if (o->often) be_a_stranger(w);
     if (o->refuse && one_in(&w->random, 200)) refuse_memory(w);
 }
 

@@ -28,6 +28,7 @@ enum {
     FAULT_EXPIRY_TAKES = 27,     /* expiry does not look at intents */
     FAULT_PLAIN_PASSES = 28,     /* a plain command does not look at intents */
     FAULT_OWN_OVERTAKES = 29,    /* own commands run although something is held back by what is not armed yet */
+    FAULT_NUMBER_EARLY = 30,     /* a number is drawn before its members have their places in their shards' order of arrival */
 };
 
 #define BATCH_OPS 4u
@@ -78,9 +79,8 @@ struct task {
     struct thread *thread;
     struct txn txn;
     uint32_t wave, outstanding;
-    bool sent;                      /* false: its number is drawn, but its schedules are not in the outboxes */
     struct slot *slots[SHARDS_MAX]; /* NULL: it is not there, or has been released */
-    struct task *next;              /* that wait: for the end of a drain; for being sent */
+    struct task *next;              /* that wait: for the end of a drain; for their numbers */
 };
 
 struct conn {
@@ -130,13 +130,14 @@ struct thread {
     uint8_t borrowed[SHARDS_MAX];
     bool queued[SHARDS_MAX], pushing;
     uint32_t in_flight;                            /* transactions that this thread coordinates */
-    struct task *waiting, *aged, *drain_for;       /* until a drain ends; until they are sent; whoever asked for a drain */
+    struct task *waiting, *numbers, *drain_for;    /* until a drain ends; until their numbers are drawn; whoever asked for a drain */
     uint32_t token_queue[CLIENTS_MAX * CONNS_MAX]; /* of thread 0: who asked */
     struct task *token_tasks[CLIENTS_MAX * CONNS_MAX];
     uint32_t token_first, token_n;
     bool token_out;
     uint32_t weight;
     uint64_t held_until; /* step: it has lost its CPU in the middle of publishing */
+    uint64_t watermark; /* no number up to it may still come in: of what has run here, and those drawn before what has run here was asked */
 };
 
 struct client {
@@ -158,6 +159,8 @@ struct world {
     struct conn conns[CONNS_MAX];
     uint32_t n_conns, n_threads, n_asked; /* operations of the plan itself */
     uint64_t moment, number;
+    _Atomic uint64_t stranger_armed; /* of a thread that has lost its CPU between a push and arming: what stands behind it waits */
+    uint64_t stranger_sequence;
     int64_t now_ms;
     uint64_t hashes[KEYS_MAX];
     char names[KEYS_MAX][8];
@@ -190,7 +193,8 @@ void letter_free(struct world *w, struct letter *l);
 void coordinate_take(struct thread *t, struct conn *c);
 /* Something of this thread's comes back; it is freed. */
 void coordinate_returned(struct thread *t, struct letter *l);
-void coordinate_release_aged(struct thread *t);
+/* Of what this turn has sent, when all of it has its place in its shard's order of arrival. */
+void coordinate_draw_numbers(struct thread *t);
 void coordinate_drained(struct thread *t);
 uint32_t op_shards(const struct world *w, const struct op *op);
 
