@@ -9,11 +9,12 @@
 #include "server/conn.h"
 #include "server/introspect.h"
 #include "server/multi.h"
+#include "server/waiting.h"
 
 #define LIST_SLICE 16u          /* connections of one slice: two system calls and a line each, about 100 us */
 #define LIST_SLICE_BYTES 65536u /* or so many bytes of long names */
 #define LINE_BYTES 320u         /* of a connection without a long name, about */
-#define ARGS_SLICE 512u         /* arguments of LIST ID and KILL that one slice reads; or connections that are indexed */
+#define ARGS_SLICE 512u         /* arguments of LIST ID and KILL that one slice reads; or connections that are indexed, or compared */
 
 typedef unsigned long long ull;
 
@@ -38,7 +39,7 @@ static void line_add(struct line *l, const char *p, size_t size) {
 static void line_add_text(struct line *l, const char *text) { line_add(l, text ? text : "", text ? strlen(text) : 0); }
 
 static void describe(struct thread *t, const struct conn *c, struct line *l) {
-    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[10];
+    char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX], command[COMMAND_FULL_NAME] = "NULL", flags[11];
     const struct multi *multi = c->multi;
     size_t n_flags = 0, queued = c->in ? c->in->size - c->in_at : 0, room = c->in ? c->in->capacity - c->in->size : 0;
     size_t out_bytes = c->out.size + c->out.refs_bytes, flight = c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0;
@@ -48,6 +49,7 @@ static void describe(struct thread *t, const struct conn *c, struct line *l) {
     if (c->row) command_full_name(introspect_shown(c->row), command);
     if (c->monitor) flags[n_flags++] = 'O';
     if (multi && multi->on) flags[n_flags++] = 'x';
+    if (c->waiting) flags[n_flags++] = 'b';
     if (multi && multi_is_touched(multi, t->n_threads)) flags[n_flags++] = 'd';
     if (c->close_after_reply) flags[n_flags++] = 'c';
     if (c->unix_socket) flags[n_flags++] = 'U';
@@ -392,13 +394,25 @@ enum hop_result client_unpause_piece(struct shard *s, struct hop *h, struct repl
 
 /* ---- the rest ---- */
 
-void client_unblock(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
-    int64_t id;
-    (void)c;
-    if (argc > 4) reply_subcommand_error(r, &argv[1], "CLIENT");
-    else if (argc == 4 && !arg_is(&argv[3], "timeout") && !arg_is(&argv[3], "error"))
+/* On every thread; a slice of its connections a call. */
+enum hop_result client_unblock_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct thread *t = server.threads[s->id];
+    int64_t id, found = 0;
+    if (h->argc > 4) reply_subcommand_error(r, &h->argv[1], "CLIENT");
+    else if (h->argc == 4 && !arg_is(&h->argv[3], "timeout") && !arg_is(&h->argv[3], "error"))
         reply_error(r, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-    else if (arg_int64(&argv[2], &id, r)) reply_int(r, 0); /* no command blocks yet */
+    else if (arg_int64(&h->argv[2], &id, r)) {
+        for (uint64_t end = h->state + ARGS_SLICE; h->state < end && h->state < t->n_slots; h->state++) {
+            struct conn *c = t->slots[h->state];
+            if (!c || c->id != (uint64_t)id) continue;
+            found = c->waiting && waiting_unblock(c, h->argc == 4 && arg_is(&h->argv[3], "error"));
+            h->state = t->n_slots;
+            break;
+        }
+        if (h->state < t->n_slots) return HOP_AGAIN;
+        reply_int(r, found);
+    }
+    return HOP_DONE;
 }
 
 void client_no_evict(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {

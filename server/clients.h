@@ -7,8 +7,8 @@
 
 #include "server/command.h"
 
-connection_fn client_info, client_unblock, client_no_evict, client_getredir;
-hop_fn client_list_piece, client_kill_piece, client_pause_piece, client_unpause_piece;
+connection_fn client_info, client_no_evict, client_getredir;
+hop_fn client_list_piece, client_kill_piece, client_pause_piece, client_unpause_piece, client_unblock_piece;
 hop_drop_fn client_search_drop; /* of LIST and KILL */
 merge_fn client_kill_merge;
 

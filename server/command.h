@@ -14,6 +14,7 @@
 #include "shard/hop.h"
 #include "shard/keyspace.h"
 
+struct blocking;
 struct conn;
 struct task;
 struct thread;
@@ -32,6 +33,7 @@ enum plan {
     PLAN_EXCLUSIVE,   /* all shards are held by the coordinator: on_spread */
     PLAN_DISK,        /* no key; on the thread that waits for the disk: on_disk. OK, or its error, is the reply */
     PLAN_TRANSACTION, /* EXEC, WATCH: multi_dispatch */
+    PLAN_BLOCKING,    /* waits until one of its keys has something: waiting.h */
 };
 
 /* What the pieces' replies become. A piece's function appends one RESP value a key (MERGE_EACH), or one integer (MERGE_SUM), or
@@ -177,7 +179,8 @@ struct command {
     spread_fn *on_spread;
     steps_fn *on_steps; /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;
-    hop_drop_fn *on_drop; /* NULL: a sliced hop's state is a number */
+    const struct blocking *blocking; /* PLAN_BLOCKING */
+    hop_drop_fn *on_drop;            /* NULL: a sliced hop's state is a number */
     merge_fn *merge_custom;
     const struct command *subcommands; /* NULL-name-terminated */
     const char *const *hints;          /* COMMAND INFO's tips, NULL-terminated; or NULL */

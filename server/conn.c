@@ -10,6 +10,7 @@
 #include "server/multi.h"
 #include "server/outbox.h"
 #include "server/parse.h"
+#include "server/waiting.h"
 #include "shard/blob.h"
 
 #define SPARE_MAX 64u               /* reply buffers kept for the next connection */
@@ -87,6 +88,7 @@ void conn_close(struct conn *c, bool after_reply) {
     c->close_after_reply = c->state == CONN_CLOSING ? c->close_after_reply && after_reply : after_reply;
     c->state = CONN_CLOSING;
     conn_mark(c->thread, c);
+    if (__builtin_expect(c->waiting != NULL, 0)) waiting_leave(c);
 }
 
 void conn_removed(struct thread *t, struct conn *c) {
@@ -295,7 +297,7 @@ static void pause_if_full(struct thread *t, struct conn *c) {
         return;
     }
     if (t->client_memory.max) client_memory_count(t, c);
-    bool stuck = c->state == CONN_WAITING || c->state == CONN_BUSY || c->on_resume;
+    bool stuck = (c->state == CONN_WAITING || c->state == CONN_BUSY || c->on_resume) && !c->waiting; /* or its end would not be seen */
     if (stuck && waits > CONN_INPUT_PAUSE && !c->paused) {
         c->paused = true;
         proactor_pause(t->proactor, &c->stream);
@@ -384,6 +386,15 @@ void conn_received_direct(struct thread *t, struct conn *c, size_t size) {
     } else if (c->in) pause_if_full(t, c);
 }
 
+void conn_parked(struct thread *t, struct conn *c) {
+    if (c->eof || c->state >= CONN_CLOSING) conn_close(c, true);
+    else if (c->paused) {
+        c->paused = false;
+        proactor_resume(t->proactor, &c->stream);
+    }
+    if (t->client_memory.max) client_memory_count(t, c);
+}
+
 void conn_resume(struct thread *t, struct conn *c) {
     if (c->state == CONN_WAITING && !conn_has_work(c)) c->state = CONN_RUNNING;
     if (c->state != CONN_RUNNING) return;
@@ -403,8 +414,8 @@ void conn_ended(struct thread *t, struct conn *c, int result) {
         conn_mark(t, c);
         return;
     }
-    /* conn_resume closes it; but nobody knows when a pause ends, and who came and went meanwhile would fill maxclients */
-    if (result == 0 && !c->held && (c->state != CONN_RUNNING || c->on_resume)) return;
+    /* conn_resume closes it; but nobody knows when a pause ends, or what a parked command waits for comes, and who came and went meanwhile would fill maxclients */
+    if (result == 0 && !c->held && !c->waiting && (c->state != CONN_RUNNING || c->on_resume)) return;
     conn_close(c, result == 0);
 }
 
@@ -472,6 +483,7 @@ uint64_t conn_memory(const struct conn *c) {
     bytes += mi_usable_size(c->name) + mi_usable_size(c->lib_name) + mi_usable_size(c->lib_version);
     if (c->in) bytes += sizeof *c->in + c->in->capacity;
     if (c->multi) bytes += multi_memory(c->multi);
+    if (c->waiting) bytes += waiting_memory(c->waiting);
     if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
     return bytes;
 }

@@ -5,7 +5,7 @@
  *   state     | what it is                                        | leaves to
  *   RUNNING   | commands are dispatched as they come              | WAITING, CLOSING
  *   WAITING   | the next command needs all before it finished     | RUNNING or BUSY, when they are; CLOSING
- *   BUSY      | a task (several shards) is under way              | RUNNING, when it is done; CLOSING
+ *   BUSY      | a task (several shards), or parked, is under way  | RUNNING, when it is done; CLOSING
  *   CLOSING   | nothing more is dispatched; replies may go out    | REMOVED, when nothing is under way
  *   REMOVED   | the proactor lets go of the socket                | freed at EV_REMOVED
  *
@@ -64,6 +64,7 @@ struct conn {
     struct partial *partial;
     struct task *task;
     struct monitor *monitor; /* NULL: it does not */
+    struct waiting *waiting; /* waiting.h; NULL: its command is not parked */
     struct multi *multi;     /* multi.h; NULL: it never used MULTI or WATCH */
     uint64_t id, created_ns, active_ns, soft_since_ns;
     uint64_t counted;          /* bytes of it in server.clients_memory */
@@ -99,6 +100,8 @@ void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]);
 /* CLIENT PAUSE: a command with these flags must wait; ends when the pause does. */
 bool conn_held(struct thread *t, struct conn *c, uint32_t flags);
 void conn_let_go(struct thread *t);
+/* Its command is parked. Who has left already is not waited for. */
+void conn_parked(struct thread *t, struct conn *c);
 /* Goes on with input that waits (after a task, or the next tick). */
 void conn_resume(struct thread *t, struct conn *c);
 void conn_resume_later(struct thread *t, struct conn *c);

@@ -106,6 +106,10 @@ bool course_disk(struct thread *t, struct task *k, const struct command *row, bo
 
 /* ---- */
 
+struct member *course_member(const struct task *k, const struct hop *piece) {
+    return k->course->member(piece);
+}
+
 struct conn *course_conn(const struct task *k) {
     return k->conn;
 }

@@ -11,6 +11,8 @@
 
 #include "server/conn.h"
 
+struct member;
+
 struct task_command {
     const struct command *row;
     struct arg *argv;
@@ -22,13 +24,15 @@ struct task_course {
     void (*on)(struct thread *t, struct task *k, void *of);
     void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
+    struct member *(*member)(
+        const struct hop *piece); /* what waits in the name of a piece that was sent to do so; of whoever holds the shard */
 };
 
 /* The connection waits from here on. NULL: no memory, nothing was done. */
 struct task *course_start(struct thread *t, struct conn *c, const struct task_command *command, const struct task_course *course, void *of);
 void course_end(struct thread *t, struct task *k);
 
-/* A piece: the row's on_shard with this state. waits: where transactions are under way it waits for those that it conflicts with, as exec_intents() says.
+/* A piece: the row's on_shard with this state. waits: where transactions are under way it waits for those that it conflicts with, as its course's member() says.
  * owner_only: no borrower runs it. */
 void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool waits, bool owner_only);
 /* What a piece that is back replied. Then either all goes into the output, or nothing is wanted. */
@@ -52,6 +56,8 @@ struct task_command course_command(const struct task *k);
 /* The connection's output, or aside if the command is not to be answered. */
 struct reply *course_output(struct thread *t, struct task *k);
 
+/* outbox.c: the course's member(). */
+struct member *course_member(const struct task *k, const struct hop *piece);
 /* task.c: the process ends. */
 void course_drop(struct task *k);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "server/conn.h"
+#include "server/debug_blockpop.h"
 #include "server/debug_replies.h"
 #include "server/debug_table.h"
 #include "server/route.h"
@@ -177,6 +178,9 @@ static enum hop_result debug_populate(struct shard *s, struct hop *h, struct rep
 
 const char *const debug_help[] = {"BATCH <tick|connection>",
     "    Run what came in once a turn of a thread, or after each connection's input: to measure what batches over clients bring.",
+    "BLOCKPOP <timeout> <key> [<key> ...]",
+    "    Like BLPOP, of strings: take away the first of the keys that is there, and reply with its name and value. Wait for one if there "
+    "is none.",
     "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
     "    Return a protocol error with <string> as message.", "LOG <message>", "    Write <message> to the server log.", "PANIC",
     "    Crash the server simulating a panic.", "PROTOCOL <type>",
@@ -213,6 +217,14 @@ const struct command debug_subcommands[] = {
         .on_shard = debug_set_active_expire},
     {.name = "route", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_route},
     {.name = "batch", .arity = 3, .plan = PLAN_ALL, .merge = MERGE_OK, .flags = DEBUG_FLAGS, .on_shard = debug_batch},
+    {.name = "blockpop",
+        .arity = -4,
+        .plan = PLAN_BLOCKING,
+        .flags = DEBUG_FLAGS | CMD_WRITE | CMD_BLOCKING,
+        .blocking = &debug_blockpop,
+        .on_shard = waiting_at_once,
+        .keys = {KEY_RANGE(3, -1, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)},
+        .n_key_specs = 1},
     {.name = "populate",
         .arity = -3,
         .plan = PLAN_ALL,

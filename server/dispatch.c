@@ -15,6 +15,7 @@
 #include "server/scan.h"
 #include "server/steps.h"
 #include "server/task.h"
+#include "server/waiting.h"
 
 /* ---- errors that come before the command ---- */
 
@@ -318,6 +319,7 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         taken = conn_drained(t, c);
         if (taken) task_start_exclusive(t, c, row, argv, argc, 0);
         break;
+    case PLAN_BLOCKING: taken = waiting_start(t, c, row, argv, argc); break;
     case PLAN_TRANSACTION:
         taken = multi_dispatch(t, c, row, argv, argc);
         if (taken) t->stats.commands++;

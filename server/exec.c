@@ -18,6 +18,7 @@
 #include "server/monitor.h"
 #include "server/outbox.h"
 #include "server/scan.h"
+#include "server/waiting.h"
 #include "shard/batch.h"
 #include "shard/blob.h"
 
@@ -170,6 +171,7 @@ void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, cons
         if (q->row->merge == MERGE_EACH) each_on_held(t, &h, q, x, r);
         else pieces_on_held(t, &h, q, x, r);
         break;
+    case PLAN_BLOCKING: waiting_on_held(t, x, &h, r); break;
     case PLAN_CURSOR: cursor_on_held(t, &h, q, x, r); break;
     case PLAN_ALL:
     case PLAN_DISK:
@@ -220,6 +222,7 @@ static uint32_t where_one(struct thread *t, const struct queued *q) {
     case PLAN_SINGLE:
         if (!q->n_keys) return t->id;
         break;
+    case PLAN_BLOCKING:
     case PLAN_FANOUT: break;
     case PLAN_SPREAD:
         if (q->row->flags & CMD_SLICED) return EVERYWHERE;
@@ -528,7 +531,7 @@ static void drop_of(void *of) {
     drop(x);
 }
 
-static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of};
+static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of, .member = exec_member};
 
 static void reply_at_once(struct thread *t, struct conn *c, struct exec *x, const struct command *row, struct arg *argv, uint32_t argc) {
     struct command_stats *s = &t->measure.commands[row->number];

@@ -119,8 +119,8 @@ enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
     (void)h;
     s->schedule.stats = (struct schedule_stats){0};
     struct thread_stats *t = &server.threads[s->id]->stats;
-    uint64_t clients = t->clients, dirty = s->stats.dirty;
-    *t = (struct thread_stats){.clients = clients};
+    uint64_t dirty = s->stats.dirty;
+    *t = (struct thread_stats){.clients = t->clients, .blocked = t->blocked, .blocked_in_time = t->blocked_in_time};
     s->stats = (struct shard_stats){.dirty = dirty};
     measure_reset(&server.threads[s->id]->measure);
     reply_ok(r);
@@ -177,6 +177,8 @@ static void add_figures(struct figures *to, const struct figures *f) {
     to->memory.peak += f->memory.peak;
     to->memory.reserved += f->memory.reserved;
     to->thread.clients += f->thread.clients;
+    to->thread.blocked += f->thread.blocked;
+    to->thread.blocked_in_time += f->thread.blocked_in_time;
     to->thread.commands += f->thread.commands;
     to->thread.connections += f->thread.connections;
     to->thread.rejected += f->thread.rejected;

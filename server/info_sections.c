@@ -83,7 +83,9 @@ static void clients_section(struct text *x, const struct sums *s) {
     number(x, "maxclients", (uint64_t)config_current()->maxclients);
     number(x, "client_recent_max_input_buffer", s->clients.input_max);
     number(x, "client_recent_max_output_buffer", s->clients.output_max);
-    NONE(x, "blocked_clients", "tracking_clients", "clients_in_timeout_table");
+    number(x, "blocked_clients", s->all.thread.blocked);
+    NONE(x, "tracking_clients");
+    number(x, "clients_in_timeout_table", s->all.thread.blocked_in_time);
 }
 
 static void memory_limits(struct text *x, const struct config *c) {

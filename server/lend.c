@@ -68,7 +68,8 @@ bool lend_must_stay(struct thread *t) {
 /* ---- the borrower ---- */
 
 static bool may_run(const struct message *m) {
-    return m->kind == MESSAGE_RELEASE || m->kind == MESSAGE_UNWATCH || (m->kind == MESSAGE_BATCH && !((const struct batch *)m)->owner_only);
+    return m->kind == MESSAGE_RELEASE || m->kind == MESSAGE_UNWATCH || m->kind == MESSAGE_FORGET ||
+        (m->kind == MESSAGE_BATCH && !((const struct batch *)m)->owner_only);
 }
 
 /* The first message that a borrower leaves where it is, or NULL. */

@@ -7,7 +7,7 @@
  * Rules:
  *   - A shard is only tried, never waited for. An owner that finds its shard lent serves its sockets meanwhile; its own hops then go by its own mailbox, so
  *     that they keep their place in the one order of arrival.
- *   - Only bounded work is done on a borrowed shard: batches of hops, pieces of a fan-out, blobs given back. Anything else is left, in its order,
+ *   - Only bounded work is done on a borrowed shard: batches of hops, pieces of a fan-out, blobs given back, what is to be forgotten. Anything else is left, in its order,
  *     to the owner, who is woken.
  *   - The causal order of pipelines (docs/architecture.md): all shards that will be borrowed in a turn are borrowed, and their mailboxes collected, before the other
  *     outboxes are armed; and own hops run before those on borrowed shards, since their replies have no record of their place.

@@ -15,14 +15,15 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/course.h"
 #include "server/defer.h"
-#include "server/exec.h"
 #include "server/latency.h"
 #include "server/lend.h"
 #include "server/monitor.h"
 #include "server/multi.h"
 #include "server/task.h"
 #include "server/thread.h"
+#include "server/waiting.h"
 #include "shard/batch.h"
 #include "shard/blob.h"
 
@@ -265,7 +266,10 @@ static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct
     b->ends[h - b->hops] = b->replies.size;
 }
 
-/* The same while transactions are under way on the shard: a hop that meets one waits, and its reply comes late. */
+/* Neither are transactions under way on the shard, nor does somebody wait for a key of it. */
+static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s->schedule) && !s->waits.n; }
+
+/* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. */
 static inline __attribute__((always_inline)) bool waits(struct batch_run *x, struct hop *h) {
     struct batch *b = x->b;
     uint32_t i = (uint32_t)(h - b->hops);
@@ -275,14 +279,23 @@ static inline __attribute__((always_inline)) bool waits(struct batch_run *x, str
     return true;
 }
 
+static inline void serve_after(struct batch_run *x) {
+    if (x->s->waits.ready) waiting_serve(x->t, x->s);
+}
+
 static void exec_own_guarded(void *ctx, struct hop *h) {
     struct batch *b = ((struct batch_run *)ctx)->b;
     if (waits(ctx, h)) b->done = (uint32_t)(h - b->hops) + 1;
-    else exec_own(ctx, h);
+    else {
+        exec_own(ctx, h);
+        serve_after(ctx);
+    }
 }
 
 static void exec_foreign_guarded(void *ctx, struct hop *h) {
-    if (!waits(ctx, h)) exec_foreign(ctx, h);
+    if (waits(ctx, h)) return;
+    exec_foreign(ctx, h);
+    serve_after(ctx);
 }
 
 /* Gives every hop of these batches a place in the order of its connection, so that they need not run in this order. Those without one come before
@@ -309,6 +322,17 @@ static __attribute__((cold)) void record_all(struct batch *first) {
     }
 }
 
+/* A transaction's member, or a piece, leaves the shard's order; what it made ready may be taken now. */
+static void leave(struct shard *s, struct member *m) {
+    schedule_remove(&s->schedule, m);
+    if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s);
+}
+
+/* Who waits for a key that is there now is served: right after what brought it. */
+static inline void serve(struct thread *t, struct shard *s) {
+    if (__builtin_expect(s->waits.ready != NULL, 0)) waiting_serve(t, s);
+}
+
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
 static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     struct hop *h = &b->hops[0];
@@ -324,7 +348,7 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     else slice_add(&t->measure, SLICE_TASK, cycles);
     if (result == HOP_DONE) {
-        if (b->order == PIECE_RUN_LAST) schedule_remove(&s->schedule, b->member);
+        if (b->order == PIECE_RUN_LAST) leave(s, b->member);
         return true;
     }
     b->next = NULL;
@@ -350,7 +374,7 @@ static void prefetch_keys(struct shard *s, const struct hop *h) {
 /* A piece that is no part of a transaction may run unless it meets one. Else it waits in the shard's order, and lets go when it has run. */
 static bool may_run_local(struct shard *s, struct batch *b) {
     if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) return true;
-    b->member = exec_member(&b->hops[0]);
+    b->member = course_member(b->task, &b->hops[0]);
     b->member->owner = b;
     b->order = PIECE_RUN_LAST;
     schedule_add(&s->schedule, b->member);
@@ -366,7 +390,7 @@ static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
         b->refused = !schedule_add(&s->schedule, b->member);
         if (!b->refused) prefetch_keys(s, &b->hops[0]);
         return true;
-    case PIECE_LET_GO: schedule_remove(&s->schedule, b->member); return true;
+    case PIECE_LET_GO: leave(s, b->member); return true;
     case PIECE_RUN:
     case PIECE_RUN_LAST: b->member->owner = b; return schedule_tell(&s->schedule, b->member) && run_piece(t, s, b);
     }
@@ -397,6 +421,7 @@ static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
     d->slow = x.slow;
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     schedule_remove(&s->schedule, &d->member);
+    serve(t, s);
     /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
     uint32_t from = b->message.from;
     mailbox_push(&t->server->threads[from]->returns, &d->message);
@@ -412,7 +437,9 @@ static __attribute__((cold)) void run_ready(struct thread *t, struct shard *s) {
             continue;
         }
         struct batch *b = m->owner;
-        if (run_piece(t, s, b)) piece_goes_back(t, b);
+        bool done = run_piece(t, s, b);
+        serve(t, s);
+        if (done) piece_goes_back(t, b);
     }
 }
 
@@ -423,17 +450,19 @@ static inline void after_piece(struct thread *t, struct shard *s) {
 /* A batch of t's own; rest: what comes behind it. */
 static void run_own(struct thread *t, struct shard *s, struct batch *b, struct batch *rest) {
     if (b->task) {
-        if (run_order(t, s, b)) task_piece_done(t, b);
+        bool done = run_order(t, s, b);
+        serve(t, s);
+        if (done) task_piece_done(t, b);
         after_piece(t, s);
         return;
     }
     struct batch_run x = {t, s, b, false};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) batch_run(s, b->hops, b->n, false, exec_own, &x);
+    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, false, exec_own, &x);
     else {
         b->next = rest;
-        if (!b->recorded) record_all(b);
+        if (!b->recorded && !schedule_is_empty(&s->schedule)) record_all(b);
         b->next = NULL;
         batch_run(s, b->hops, b->n, false, exec_own_guarded, &x);
     }
@@ -446,14 +475,16 @@ static void run_foreign(struct thread *t, struct shard *s, struct batch *b) {
     t->stats.batches_taken++;
     t->stats.hops_taken += b->n;
     if (b->task) {
-        if (run_order(t, s, b)) send_back(t, b);
+        bool done = run_order(t, s, b);
+        serve(t, s);
+        if (done) send_back(t, b);
         after_piece(t, s);
         return;
     }
     struct batch_run x = {t, s, b, false};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) batch_run(s, b->hops, b->n, true, exec_foreign, &x);
+    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, true, exec_foreign, &x);
     else batch_run(s, b->hops, b->n, true, exec_foreign_guarded, &x);
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
@@ -494,6 +525,7 @@ static void release_blobs(struct shard *s, struct release *m) {
 void outbox_run_message(struct thread *t, struct thread *of, struct message *m) {
     if (m->kind == MESSAGE_RELEASE) release_blobs(of->shard, (struct release *)m);
     else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(of->shard, m);
+    else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(of->shard, m);
     else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
     else run_foreign(t, of->shard, (struct batch *)m);
 }
@@ -563,7 +595,9 @@ bool outbox_run_slices(struct thread *t) {
     t->slices = b->next;
     if (!t->slices) t->slices_last = NULL;
     b->next = NULL;
-    if (run_piece(t, t->shard, b)) piece_goes_back(t, b);
+    bool done = run_piece(t, t->shard, b);
+    serve(t, t->shard);
+    if (done) piece_goes_back(t, b);
     after_piece(t, t->shard);
     return t->slices != NULL;
 }
@@ -697,6 +731,7 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_TOKEN_BACK: task_token_message(t, n); break;
         case MESSAGE_MONITOR:
         case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
+        case MESSAGE_SERVED: waiting_served(t, m); break;
         case MESSAGE_LATE: late_is_back(t, (struct deferred *)m); break;
         case MESSAGE_HALT:
         case MESSAGE_HALTED: task_halt_message(t, n); break;
@@ -765,6 +800,8 @@ static void drain(struct thread *t, struct mailbox *from) {
         next = m->next;
         if (m->kind == MESSAGE_RELEASE) release_blobs(t->shard, (struct release *)m);
         else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(t->shard, m);
+        else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(t->shard, m);
+        else if (m->kind == MESSAGE_SERVED) waiting_drop_served(m);
         else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE && m->kind != MESSAGE_HELD) mi_free(m);
     }
 }

@@ -31,6 +31,7 @@
 #include "server/steps.h"
 #include "server/task_internal.h"
 #include "server/thread.h"
+#include "server/waiting.h"
 #include "shard/blob.h"
 
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
@@ -662,6 +663,10 @@ static void run_fanout(struct thread *t, struct task *k, struct shard *const *sh
 }
 
 void task_let_all_go(struct thread *t) {
+    for (uint32_t s = 0; s < t->n_threads; s++) { /* what came while they stood still goes to who waits for it, before anybody else */
+        struct shard *shard = t->server->threads[s]->shard;
+        if (shard->waits.ready) waiting_serve(t, shard);
+    }
     for (uint32_t s = 0; s < t->n_threads; s++)
         if (s != t->id) send_note(t, s, false, MESSAGE_GO, NULL, 0);
     task_go_on(t);

@@ -25,6 +25,7 @@
 #include "server/regions.h"
 #include "server/service.h"
 #include "server/task.h"
+#include "server/waiting.h"
 #include "server/watchdog.h"
 
 /* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a
@@ -280,6 +281,8 @@ static void time_growth(void *arg, bool ended) {
 
 static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
+    uint64_t parked = deadlines_next_ns(&t->deadlines);
+    if (parked < deadline) deadline = parked;
     if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
     int64_t due = shard_next_due(t->shard);
@@ -342,6 +345,7 @@ static void *thread_run(void *arg) {
         t->commands_before = commands;
         take_events(t);
         if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) conn_let_go(t);
+        if (deadlines_next_ns(&t->deadlines) <= t->now_ns) waiting_check(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
         more = outbox_run_slices(t);
@@ -502,6 +506,7 @@ void thread_drop(struct thread *t) {
     mi_free(t->slots);
     mi_free(t->free_slots);
     mi_free(t->held);
+    deadlines_drop(&t->deadlines);
     mi_free(t->resume);
     for (uint32_t i = 0; i < t->token_n; i++) mi_free(t->token_queue[(t->token_first + i) % t->token_capacity]);
     mi_free(t->token_queue);

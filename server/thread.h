@@ -26,6 +26,7 @@
 #include "server/client_memory.h"
 #include "server/command.h"
 #include "server/config.h"
+#include "server/deadline.h"
 #include "server/measure.h"
 #include "server/route.h"
 #include "shard/schedule.h"
@@ -77,6 +78,8 @@ enum message_kind {
     MESSAGE_HALTED,       /* returns: so it is */
     MESSAGE_HELD,         /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
     MESSAGE_UNWATCH,      /* requests: a watcher's keys are to be forgotten */
+    MESSAGE_FORGET,       /* requests: who waited for keys does so no more */
+    MESSAGE_SERVED,       /* returns: a parked command was served */
 };
 
 /* What a piece asks of its shard. */
@@ -154,6 +157,7 @@ struct thread_stats {
     uint64_t lends, lent_hops, found_lent,
         wanted; /* batches, and hops, run on borrowed shards; turns that found the own one lent; of these, had to ask for it */
     uint64_t transactions, transactions_whole, withdrawn, given_up;
+    uint64_t blocked, blocked_in_time;        /* parked commands now; those with a timeout */
     uint64_t longest_keep_ns;                 /* CPU time of the longest slice of housekeeping */
     uint64_t keep_ns, keep_unfinished, reads; /* housekeeping's CPU time; its slices that left something to do; what came in by sockets */
 };
@@ -209,7 +213,8 @@ struct thread {
     struct conn *conns;  /* list of all */
     struct conn **slots; /* the same, each in a place that it keeps */
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
-    struct conn **held; /* they wait for the end of CLIENT PAUSE */
+    struct deadlines deadlines; /* of parked commands */
+    struct conn **held;         /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
     struct client_memory client_memory;
     uint64_t pause_until_ns;       /* 0: no pause */

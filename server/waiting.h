@@ -1,0 +1,60 @@
+/* Commands that wait for a key (PLAN_BLOCKING): BLPOP and its like. What such a command is, and the life of one.
+ *
+ * The command takes at once if one of its keys is ready, the first in the order of its arguments. Else it parks: its connection waits, on each shard of its keys it
+ * stands in the queue of each (shard/wait.h), and the first shard with something for it takes in its name, right after the command that brought it. Or
+ * its time is over, CLIENT UNBLOCK ends it, or its client leaves. Inside MULTI it never parks: it answers as if its time were over.
+ *
+ * All on the connection's thread, but for what says otherwise.
+ */
+#ifndef SERVER_WAITING_H
+#define SERVER_WAITING_H
+
+#include "server/conn.h"
+
+enum readiness { KEY_NOT_READY, KEY_READY, KEY_WRONG_TYPE };
+
+/* What the arguments ask for. The keys stand one behind the other. */
+struct waiting_for {
+    uint64_t timeout_ms; /* 0: for ever */
+    uint32_t key_first, n_keys;
+};
+
+/* What makes a blocking command. Its row has .plan = PLAN_BLOCKING, .blocking = this, .on_shard = waiting_at_once, and a key spec. */
+struct blocking {
+    /* Reads the arguments. False: an error was replied. */
+    bool (*parse)(const struct arg *argv, uint32_t argc, struct waiting_for *x, struct reply *r);
+    /* Whether the hop's nth key has something. On the shard; changes nothing. */
+    enum readiness (*ready)(struct shard *s, const struct hop *h, uint32_t nth);
+    /* Takes it, and appends one RESP value. On the shard, right after ready() said KEY_READY. */
+    void (*take)(struct shard *s, struct hop *h, uint32_t nth, struct reply *r);
+    /* The reply when there is nothing: its time is over, or it is inside MULTI. */
+    void (*nothing)(struct reply *r);
+};
+
+/* A timeout in seconds, as Redis reads it: a float; rounded up to a millisecond. False: the error was replied. */
+bool waiting_seconds(const struct arg *a, uint64_t *ms, struct reply *r);
+
+/* Dispatch. False: it must wait for its connection's earlier commands. */
+bool waiting_start(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+/* Inside MULTI: takes at once or not at all. All keys on one shard; or on shards that are all held. */
+hop_fn waiting_at_once;
+void waiting_on_held(struct thread *t, const struct spread *x, struct hop *h, struct reply *r);
+
+/* Those whose time is over. To be called from t->deadlines' next on. */
+void waiting_check(struct thread *t);
+/* The connection closes: c->waiting, which is not NULL, ends. */
+void waiting_leave(struct conn *c);
+/* CLIENT UNBLOCK. False: a shard has taken something for it already. */
+bool waiting_unblock(struct conn *c, bool error);
+uint64_t waiting_memory(const struct waiting *x);
+
+/* On the thread t that holds the shard: serves who can be. To be called while s->waits.ready, after each command that may have changed a key. */
+void waiting_serve(struct thread *t, struct shard *s);
+/* MESSAGE_SERVED. */
+void waiting_served(struct thread *t, struct message *m);
+/* MESSAGE_FORGET, on the shard s, held by the caller; frees the message. */
+void waiting_forget_arrived(struct shard *s, struct message *m);
+/* MESSAGE_SERVED, at the end of the process. */
+void waiting_drop_served(struct message *m);
+
+#endif
