@@ -229,7 +229,7 @@ def test_who_has_seen_a_later_command_of_a_pipeline_sees_all_earlier_ones(server
 def test_a_plain_write_between_the_waves_of_a_rename_is_not_lost(server):
     """RENAME over two shards first reads, then writes: what is written to its source meanwhile comes before it, and is moved, or after it, and stays."""
     faults = []
-    rounds = 300 * MANY // (5 if LIGHT else 1)
+    rounds = 600 * MANY // (10 if LIGHT else 1)
     over = []
 
     def rename(source, target):
