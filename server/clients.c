@@ -363,35 +363,6 @@ void client_kill_merge(const struct hop *h, struct reply *const *pieces, uint32_
     else reply_error(r, "ERR No such client");
 }
 
-/* ---- PAUSE ---- */
-
-enum hop_result client_pause_piece(struct shard *s, struct hop *h, struct reply *r) {
-    struct thread *t = server.threads[s->id];
-    int64_t ms;
-    if (h->argc > 4) reply_subcommand_error(r, &h->argv[1], "CLIENT");
-    else if (h->argc == 4 && !arg_is(&h->argv[3], "write") && !arg_is(&h->argv[3], "all"))
-        reply_error(r, "ERR CLIENT PAUSE mode must be WRITE or ALL");
-    else if (!parse_int64(h->argv[2].p, h->argv[2].size, &ms)) reply_error(r, "ERR timeout is not an integer or out of range");
-    else if (ms < 0) reply_error(r, "ERR timeout is negative");
-    else {
-        /* A pause can be made longer and stricter, not shorter or weaker. */
-        uint64_t until_ns = t->now_ns + ((uint64_t)ms < UINT64_MAX / 4000000 ? (uint64_t)ms * 1000000 : UINT64_MAX / 4);
-        bool all = h->argc == 3 || arg_is(&h->argv[3], "all");
-        t->pause_all = all || (t->pause_until_ns && t->pause_all);
-        if (until_ns > t->pause_until_ns) t->pause_until_ns = until_ns;
-        s->hide_expired = true;
-        reply_ok(r);
-    }
-    return HOP_DONE;
-}
-
-enum hop_result client_unpause_piece(struct shard *s, struct hop *h, struct reply *r) {
-    (void)h;
-    conn_let_go(server.threads[s->id]);
-    reply_ok(r);
-    return HOP_DONE;
-}
-
 /* ---- the rest ---- */
 
 /* On every thread; a slice of its connections a call. */

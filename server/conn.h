@@ -97,9 +97,6 @@ void conn_free(struct thread *t, struct conn *c);
 /* "1.2.3.4:5", "[::1]:5" or "path:0". */
 #define CONN_ADDRESS_MAX SOCKET_TEXT_SIZE
 void conn_address(const struct conn *c, char out[CONN_ADDRESS_MAX]);
-/* CLIENT PAUSE: a command with these flags must wait; ends when the pause does. */
-bool conn_held(struct thread *t, struct conn *c, uint32_t flags);
-void conn_let_go(struct thread *t);
 /* Its command is parked. Who has left already is not waited for. */
 void conn_parked(struct thread *t, struct conn *c);
 /* Goes on with input that waits (after a task, or the next tick). */

@@ -6,6 +6,7 @@
 #include "server/conn.h"
 #include "server/monitor.h"
 #include "server/multi.h"
+#include "server/pause.h"
 #include "server/version.h"
 
 /* ---- PING, ECHO, SELECT, QUIT, RESET ---- */
@@ -325,7 +326,7 @@ static const struct command client_subcommands[] = {{.name = "id",
         .arity = -3,
         .plan = PLAN_ALL,
         .merge = MERGE_OK,
-        .flags = ADMIN_FLAGS,
+        .flags = ADMIN_FLAGS | CMD_SETTLES,
         .acl = ACL_CONNECTION,
         .on_shard = client_pause_piece},
     {.name = "unpause",

@@ -39,7 +39,7 @@ static void debug_sleep(const struct spread *x, struct hop *h, struct reply *r) 
 static enum hop_result debug_object(struct shard *s, struct hop *h, struct reply *r) {
     static const char *const encodings[] = {"int", "embstr", "raw", "raw"};
     struct key k;
-    if (!key_find(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) {
+    if (!key_look(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) {
         reply_error(r, "ERR no such key");
         return HOP_DONE;
     }

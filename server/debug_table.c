@@ -104,7 +104,7 @@ void debug_htstats_merge(const struct hop *h, struct reply *const *pieces, uint3
 enum hop_result debug_htstats_key(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     if (h->argc > 4 || (h->argc == 4 && !arg_is(&h->argv[3], "full"))) reply_syntax_error(r);
-    else if (!key_find(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) reply_error(r, "ERR no such key");
+    else if (!key_look(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) reply_error(r, "ERR no such key");
     else reply_error(r, "ERR The value stored at the specified key is not represented using an hash table");
     return HOP_DONE;
 }

@@ -11,6 +11,7 @@
 #include "server/monitor.h"
 #include "server/multi.h"
 #include "server/outbox.h"
+#include "server/pause.h"
 #include "server/route.h"
 #include "server/scan.h"
 #include "server/steps.h"
@@ -285,7 +286,7 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         reject(t, c, row, "OOM command not allowed when used memory > 'maxmemory'.");
         return true;
     }
-    if (__builtin_expect(t->pause_until_ns != 0, 0) && conn_held(t, c, flags)) return false;
+    if (__builtin_expect(t->pause_until_ns != 0, 0) && pause_holds(t, c, flags)) return false;
     if (multi_queues(c, row)) {
         multi_queue(t, c, row, argv, argc);
         return true;

@@ -22,7 +22,7 @@ static enum hop_result usage(struct shard *s, struct hop *h, struct reply *r) {
         else continue;
         return HOP_DONE;
     }
-    if (key_find(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) reply_int(r, (int64_t)key_memory(k.entry));
+    if (key_look(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) reply_int(r, (int64_t)key_memory(k.entry));
     else reply_null(r);
     return HOP_DONE;
 }

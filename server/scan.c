@@ -239,7 +239,7 @@ enum hop_result randomkey_piece(struct shard *s, struct hop *h, struct reply *r)
         e = table_entry(*slot);
         struct key k;
         if (entry_expired(e, s->now_ms)) {
-            key_find(s, db, db->keys.hash(db->keys.hash_arg, e), entry_key(e), entry_key_size(e), &k);
+            key_look(s, db, db->keys.hash(db->keys.hash_arg, e), entry_key(e), entry_key_size(e), &k);
             e = NULL;
         }
     }

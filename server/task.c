@@ -13,6 +13,8 @@
  *              | stand still) -> runs -> done, or SLICED          |
  *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
  *   COURSE     | its owner's (course.h)                           | another file decides what comes after each step
+ *   SETTLING   | (ALL left it) TOKEN -> STOPPING -> TOKEN ->      | nothing: what was dispatched before is through then
+ *              | STOPPING -> done                                 |
  *
  * The token: thread 0 gives it to one coordinator at a time, in the order of asking. A shard stands still between two hops: its thread
  * goes on with its sockets and with what came back, but takes nothing from its mailbox and runs no own hop until GO. Nobody waits in
@@ -447,13 +449,28 @@ void task_fanout_reply(struct thread *t, struct task *k) {
     task_finish(t, k);
 }
 
+/* CMD_SETTLES: all threads know, and what they dispatched before is on its way. It is through when all shards have stood still twice: transactions have ended and
+ * mailboxes were emptied once; and a transaction that gave up meanwhile, to become exclusive, has asked for the token before the second time. */
+static void begin_to_settle(struct thread *t, struct task *k) {
+    k->kind = TASK_SETTLING;
+    k->rounds = 2;
+    task_ask_for_token(t, k);
+}
+
+static void settled_once(struct thread *t, struct task *k) {
+    task_let_all_go(t);
+    if (--k->rounds) task_ask_for_token(t, k);
+    else task_fanout_reply(t, k);
+}
+
 /* All pieces of another kind are back, and what is put together in slices is. */
 static void all_back(struct thread *t, struct task *k) {
     if (k->row->merge == MERGE_CUSTOM) merge_custom(t, k);
     else if (k->kind == TASK_SLICED) task_take_whole(t, k);
     else if (k->row->merge == MERGE_SUM || k->row->merge == MERGE_OK) {
         task_merge_wave(t, k);
-        task_fanout_reply(t, k);
+        if (k->row->flags & CMD_SETTLES && !k->error.size) begin_to_settle(t, k);
+        else task_fanout_reply(t, k);
         return;
     }
     task_forget_wave(t, k);
@@ -675,6 +692,10 @@ void task_let_all_go(struct thread *t) {
 
 void task_stopped(struct thread *t, struct task *k) {
     if (--k->outstanding) return;
+    if (k->kind == TASK_SETTLING) {
+        settled_once(t, k);
+        return;
+    }
     struct shard **shards = mi_malloc(t->n_threads * sizeof *shards);
     if (!shards) abort();
     for (uint32_t s = 0; s < t->n_threads; s++) {

@@ -7,7 +7,7 @@
 #include "server/txn.h"
 #include "shard/schedule.h"
 
-enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK, TASK_COURSE };
+enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK, TASK_COURSE, TASK_SETTLING };
 
 struct task {
     struct task *next; /* free list, or thread.merges */
@@ -19,6 +19,7 @@ struct task {
     struct arg *argv;  /* own array; its bytes too where copied */
     uint32_t argc, n_keys, next_key, wave_end;
     uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
+    uint32_t rounds;        /* SETTLING: how often all shards must still stand still */
     uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
     struct arg *piece_args; /* of this wave */
     uint64_t *piece_hashes;

@@ -22,6 +22,7 @@
 #include "server/log.h"
 #include "server/monitor.h"
 #include "server/outbox.h"
+#include "server/pause.h"
 #include "server/regions.h"
 #include "server/service.h"
 #include "server/task.h"
@@ -90,35 +91,10 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
     monitor_leave(t, c);
     t->slots[c->slot] = NULL;
     t->free_slots[t->n_free_slots++] = c->slot;
-    for (uint32_t i = 0; c->held && i < t->n_held; i++)
-        if (t->held[i] == c) t->held[i--] = t->held[--t->n_held];
+    pause_forget(t, c);
 }
 
-/* ---- CLIENT PAUSE ---- */
-
-bool conn_held(struct thread *t, struct conn *c, uint32_t flags) {
-    if (t->now_ns >= t->pause_until_ns && thread_holds(t)) {
-        conn_let_go(t);
-        return false;
-    }
-    if (!t->pause_all && !(flags & (CMD_WRITE | CMD_MAY_REPLICATE))) return false;
-    c->state = CONN_WAITING;
-    if (!c->held) {
-        APPEND(t->held, t->n_held, t->held_capacity, c);
-        c->held = true;
-    }
-    return true;
-}
-
-void conn_let_go(struct thread *t) {
-    t->pause_until_ns = 0;
-    t->shard->hide_expired = false;
-    while (t->n_held) {
-        struct conn *c = t->held[--t->n_held];
-        c->held = false;
-        if (c->state == CONN_WAITING && !conn_has_work(c)) conn_resume_later(t, c);
-    }
-}
+/* ---- connections ---- */
 
 void conn_mark_slow(struct thread *t, struct conn *c) {
     APPEND(t->dirty, t->n_dirty, t->dirty_capacity, c);
@@ -344,7 +320,7 @@ static void *thread_run(void *arg) {
         measure_tick(&t->measure, commands - t->commands_before);
         t->commands_before = commands;
         take_events(t);
-        if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) conn_let_go(t);
+        if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) pause_end(t);
         if (deadlines_next_ns(&t->deadlines) <= t->now_ns) waiting_check(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);

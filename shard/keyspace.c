@@ -24,9 +24,9 @@ void key_tell(struct shard *s, const struct key *k) {
 
 /* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */
 static __attribute__((noinline, cold)) void expire_now(struct shard *s, struct key *k, bool reads) {
-    /* Only hidden: during CLIENT PAUSE (writes wait as well, so nobody will insert it again); and from who reads what a transaction has an intent on,
-     * which may be at an earlier time. */
-    if (s->hide_expired || (reads && schedule_conflicts(&s->schedule, INTENT_DB, k->hash, true))) {
+    /* Only hidden from who reads: during CLIENT PAUSE; and while a transaction, which may be at an earlier time, has an intent on it. Who writes (and was under way
+     * when the pause began) might insert it again. */
+    if (reads && (s->hide_expired || schedule_conflicts(&s->schedule, INTENT_DB, k->hash, true))) {
         k->slot = NULL;
         k->entry = NULL;
         return;
@@ -88,6 +88,10 @@ bool key_write_nth(struct shard *s, const struct hop *h, uint32_t n, struct key 
 
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
     return look_up(s, db, hash, name, size, k, false);
+}
+
+bool key_look(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
+    return look_up(s, db, hash, name, size, k, true);
 }
 
 table_slot *key_slot(struct key *k) {

@@ -31,7 +31,8 @@ struct key {
  *   key_read   yes           yes
  *   key_peek   yes           no      TYPE, TTL, EXISTS, OBJECT
  *   key_write  no            yes
- *   key_find   no            no      any key, not only the hop's
+ *   key_find   no            no      any key, not only the hop's, by who may write it
+ *   key_look   no            no      the same, by who only reads: under CLIENT PAUSE a key past its time is hidden from readers, and not deleted
  */
 bool key_read(struct shard *s, const struct hop *h, struct key *k);
 bool key_write(struct shard *s, const struct hop *h, struct key *k);
@@ -39,6 +40,7 @@ bool key_read_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key
 bool key_peek_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
+bool key_look(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 
 static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[h->key_first + nth * h->key_step]; }
 static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }

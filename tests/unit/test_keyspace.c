@@ -313,6 +313,21 @@ static void a_key_past_its_time_is_gone_to_its_reader(void **state) {
     assert_int_equal(s->stats.dirty, dirty);
 }
 
+static void a_key_past_its_time_is_hidden_from_readers_in_a_pause_but_not_from_writers(void **state) {
+    struct shard *s = *state;
+    struct key k;
+    set(s, "k", "v", 1, START_MS + 100);
+    s->now_ms = START_MS + 101;
+    s->hide_expired = true;
+    assert_false(key_look(s, s->dbs[0], hash_key(&secret, "k", 1), "k", 1, &k));
+    assert_int_equal(s->dbs[0]->keys.count, 1);
+    set(s, "k", "w", 1, EXPIRY_NONE); /* it was under way when the pause began */
+    assert_int_equal(s->dbs[0]->keys.count, 1);
+    s->hide_expired = false;
+    assert_true(find(s, "k", &k));
+    assert_value(&k, "w", 1);
+}
+
 static void one_record_serves_as_long_as_it_fires_no_later(void **state) {
     struct shard *s = *state;
     struct key k;
@@ -726,6 +741,7 @@ int main(void) {
         TEST(appending_copies_in_proportion),
         TEST(huge_strings_cost_no_copies),
         TEST(a_key_past_its_time_is_gone_to_its_reader),
+        TEST(a_key_past_its_time_is_hidden_from_readers_in_a_pause_but_not_from_writers),
         TEST(one_record_serves_as_long_as_it_fires_no_later),
         TEST(changing_the_time_keeps_value_and_access_clock),
         TEST(a_copy_shares_a_large_value_until_one_is_written),
