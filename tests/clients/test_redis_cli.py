@@ -11,9 +11,7 @@ import subprocess
 import pytest
 
 from resp import encode
-from server import SLOW
-
-SECONDS = 30 * SLOW
+from server import PATIENCE
 
 
 def command_line(server, *arguments):
@@ -22,7 +20,7 @@ def command_line(server, *arguments):
 
 def finish(arguments, text=b'', status=0, env=None):
     """Runs redis-cli to its end with this on its standard input. Returns its output; what it says of errors must be nothing if all went well."""
-    done = subprocess.run(arguments, input=text, capture_output=True, timeout=SECONDS, env=dict(os.environ, **(env or {})))
+    done = subprocess.run(arguments, input=text, capture_output=True, timeout=PATIENCE, env=dict(os.environ, **(env or {})))
     assert done.returncode == status and (status or not done.stderr), (done.returncode, done.stdout[-1000:], done.stderr[-1000:])
     return done.stdout + done.stderr
 
@@ -90,7 +88,7 @@ def test_pipe_counts_replies_and_errors(server):
     big = os.urandom(5 << 20)
     data = (b''.join(encode('SET', 'mass:%d' % i, i) for i in range(5000)) + encode('SET', 'text', 'abc') + encode('INCR', 'text') + encode('NONSENSE') +
             encode('SET', 'big', big) + b'set inline 1\r\n')
-    done = subprocess.run(command_line(server, '--pipe'), input=data, capture_output=True, timeout=SECONDS)
+    done = subprocess.run(command_line(server, '--pipe'), input=data, capture_output=True, timeout=PATIENCE)
     assert b'errors: 2, replies: 5005' in done.stdout and done.returncode == 1, done
     assert b'ERR value is not an integer' in done.stderr and b"ERR unknown command 'NONSENSE'" in done.stderr
     c = server.client()
@@ -186,7 +184,7 @@ def test_interactive(server):
                 until(answer)
             until(prompt + b'[5]> ')
             os.write(parent, b'quit\n')
-            assert process.wait(SECONDS) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             os.close(parent)

@@ -8,7 +8,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from server import SLOW, Server
+from server import PATIENCE, Server
 
 BIG = os.urandom(5 << 20)
 
@@ -65,7 +65,7 @@ def test_threads_share_a_pool(server):
 
 def test_asyncio(server):
     async def work():
-        async with redis.asyncio.Redis(port=server.port, socket_timeout=20 * SLOW) as r:
+        async with redis.asyncio.Redis(port=server.port, socket_timeout=PATIENCE) as r:
             await asyncio.gather(*[r.set('key:%d' % i, i) for i in range(300)])
             assert await asyncio.gather(*[r.get('key:%d' % i) for i in range(300)]) == [b'%d' % i for i in range(300)]
             assert {key async for key in r.scan_iter('key:1?')} == {b'key:1%d' % i for i in range(10)}
@@ -79,7 +79,7 @@ def test_connections_are_opened_again(kind):
     io, threads = kind
     with Server(io=io, threads=threads) as first:
         port = first.port
-        r = redis.Redis(port=port, client_name='steady', db=3, socket_timeout=20 * SLOW)
+        r = redis.Redis(port=port, client_name='steady', db=3, socket_timeout=PATIENCE)
         assert r.set('k', 'v')
         killer = first.redis()
         assert killer.client_kill_filter(_id=r.client_id()) == 1

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 from configurations import back_ends, seed
 from generate import Generator, PAUSE, SCAN
 from resp import Client, encode
-from server import SLOW, Server
+from server import PATIENCE, Server
 
 SECONDS = float(os.environ.get('DARTER_FUZZ_SECONDS', '60'))
 
@@ -74,7 +74,7 @@ def test_spoiled_scripts_on_many_connections(io):
             while time.monotonic() < end:
                 rounds += 1
                 while len(clients) < 30:
-                    c = Client(server.address(), timeout=20 * SLOW)
+                    c = Client(server.address(), timeout=PATIENCE)
                     c.socket.setblocking(False)
                     clients.append([c, b''])
                 number = rng.randrange(len(clients))
@@ -108,7 +108,7 @@ def test_spoiled_scripts_on_many_connections(io):
                     del clients[number]
                 if rounds % 500 == 0:
                     # Somebody may have said CONFIG SET requirepass or AUTH: any answer is one.
-                    with Client(server.address(), timeout=20 * SLOW) as probe:
+                    with Client(server.address(), timeout=PATIENCE) as probe:
                         probe.command('PING')
                         if rounds % 5000 == 0:
                             probe.command('FLUSHALL')

@@ -7,28 +7,15 @@ import time
 import pytest
 
 from configurations import LIGHT
-from resp import NIL, Client, Closed, encode
-from server import SLOW
-
-
-def worst_ping(server, seconds):
-    """The slowest of the pings of a well-behaved client over some time."""
-    worst = 0
-    with Client(server.address()) as c:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            start = time.monotonic()
-            assert c.command('PING') == b'PONG'
-            worst = max(worst, time.monotonic() - start)
-            time.sleep(.002)
-    return worst
+from resp import NIL, Closed, encode
+from server import PATIENCE, SLOW, wait_for
 
 
 @pytest.mark.alone
 def test_a_long_pipeline_whose_client_reads_only_at_the_end(server):
     """Clients write whole pipelines before they read. A server that stops reading until its replies are read would hang them both."""
     count = 10000 if LIGHT else 100000
-    c = server.client(timeout=60 * SLOW)
+    c = server.client(timeout=PATIENCE)
     value = b'v' * 1000
     assert c.command('SET', 'k', value) == b'OK'
     # Few MGETs: each waits for all before it.
@@ -49,18 +36,22 @@ def test_a_busy_shard_does_not_starve_the_clients_of_another_thread(start):
     """What was sent to a busy shard holds the receive buffers that it lies in; more clients wait here than there are buffers."""
     server = start(threads=2, options=[('enable-debug-command', 'yes')])
     # Connections are dealt in turn: every second one is of the thread that goes on.
-    sleeper, *clients = [server.client(timeout=30 * SLOW) for _ in range(402)]
+    sleeper, *clients = [server.client() for _ in range(402)]
     witness, *clients = clients[::2]
     assert sleeper.command('PING') == witness.command('PING') == b'PONG'
-    sleeper.send(encode('DEBUG', 'SLEEP', '3'))
-    for i, c in enumerate(clients):
-        c.send(b''.join(encode('GET', 'k%d:%d' % (i, n)) for n in range(20)))
-        if i % 20 == 19:
-            assert witness.command('PING') == b'PONG'
-    assert not select.select([sleeper.socket], [], [], 0)[0], 'the shard that should be busy is not any more'
-    assert sleeper.read() == b'OK'
-    for c in clients:
-        assert [c.read() for _ in range(20)] == [NIL] * 20
+    for seconds in (1, 4, 16):      # a machine that is slow needs more
+        sleeper.send(encode('DEBUG', 'SLEEP', seconds))
+        for i, c in enumerate(clients):
+            c.send(b''.join(encode('GET', 'k%d:%d' % (i, n)) for n in range(20)))
+            if i % 20 == 19:
+                assert witness.command('PING') == b'PONG'
+        meanwhile = not select.select([sleeper.socket], [], [], 0)[0]
+        assert sleeper.read() == b'OK'
+        for c in clients:
+            assert [c.read() for _ in range(20)] == [NIL] * 20
+        if meanwhile:
+            break
+    assert meanwhile, 'the others were served only when the shard was not busy any more'
 
 
 @pytest.mark.alone
@@ -68,22 +59,16 @@ def test_a_client_that_never_reads_is_closed_at_its_hard_limit(start):
     server = start(options=[('client-output-buffer-limit', 'normal', '4mb', '0', '0')])
     with server.client() as setup:
         setup.command('SET', 'k', 'v' * 10000)
-    greedy = server.client(receive_buffer=4096, timeout=10 * SLOW)
+    greedy = server.client(receive_buffer=4096)
     before = server.resident_bytes()
     with pytest.raises((ConnectionError, TimeoutError)) as ended:
-        end = time.monotonic() + 10 * SLOW
-        while time.monotonic() < end:
+        while True:
             greedy.send(encode('GET', 'k') * 100)
     assert not isinstance(ended.value, TimeoutError), 'the server neither reads nor closes'
     other = server.client()
     assert other.command('PING') == b'PONG'
-    deadline = time.monotonic() + 5 * SLOW
-    while int(server.info('clients')['connected_clients']) > 2 and time.monotonic() < deadline:
-        time.sleep(.02)
-    assert int(server.info('clients')['connected_clients']) <= 2
-    while server.resident_bytes() - before > (40 << 20) * (4 if SLOW > 1 else 1):
-        assert time.monotonic() < deadline, 'it keeps %d bytes' % (server.resident_bytes() - before)
-        time.sleep(.02)
+    wait_for(lambda: int(server.info('clients')['connected_clients']) <= 2)
+    wait_for(lambda: server.resident_bytes() - before <= (40 << 20) * (4 if SLOW > 1 else 1))
     # Large replies are counted as they come, not at the end of a turn: what was ever there.
     assert server.peak_bytes() - before < (100 << 20) * (4 if SLOW > 1 else 1)
 
@@ -94,18 +79,16 @@ def test_a_client_that_stays_above_its_soft_limit_is_closed(start):
     with server.client() as setup:
         setup.command('SET', 'k', 'v' * 10000)
     slow = server.client(receive_buffer=4096)
+    assert slow.command('PING') == b'PONG'
     sent = time.monotonic()
     slow.send(encode('GET', 'k') * 2000)        # 20 MB of replies: more than sockets hold
-    deadline = sent + 6 * SLOW
-    while int(server.info('clients')['connected_clients']) > 1:
-        assert time.monotonic() < deadline, 'above its soft limit for ever'
-        time.sleep(.05)
+    wait_for(lambda: int(server.info('clients')['connected_clients']) <= 1)
     assert time.monotonic() - sent >= .9
 
 
 def test_a_client_below_its_limits_may_take_its_time(start):
     server = start(options=[('client-output-buffer-limit', 'normal 64mb 0 0')])
-    c = server.client(receive_buffer=4096, timeout=30 * SLOW)
+    c = server.client(receive_buffer=4096)
     value = b'v' * 10000
     c.command('SET', 'k', value)
     c.send(encode('GET', 'k') * 1000)
@@ -132,11 +115,8 @@ def test_a_thousand_half_commands_pin_nothing(server):
     for c, _, _ in halves:
         assert c.read() == b'PONG'
     other = server.client()
-    rounds = 100
-    start = time.monotonic()
-    for i in range(rounds):
+    for _ in range(100):
         assert other.pipeline([('SET', 'k%d' % n, 'v' * 500) for n in range(50)] + [('GET', 'k%d' % n) for n in range(50)]) == [b'OK'] * 50 + [b'v' * 500] * 50
-    assert time.monotonic() - start < 5 * SLOW
     for c, rest, is_set in halves:
         if is_set:
             c.send(rest)
@@ -153,26 +133,26 @@ def test_a_thousand_half_commands_pin_nothing(server):
 @pytest.mark.measures
 @pytest.mark.each_back_end
 def test_one_greedy_client_costs_the_others_little(server):
-    """A client that sends pipelines without end: the others' pings stay short."""
-    stop = threading.Event()
-
-    def flood():
-        with Client(server.address(), timeout=60 * SLOW) as c:
-            data = encode('SET', 'flood', 'v' * 100) * 1000
-            while not stop.is_set():
-                c.send(data)
-                for _ in range(1000):
-                    c.read()
-
-    thread = threading.Thread(target=flood)
-    thread.start()
-    try:
-        worst = worst_ping(server, 2)
-    finally:
-        stop.set()
-        thread.join()
-    # Python itself takes a good part of this: flood() and the pings share one interpreter.
-    assert worst < .25 * SLOW
+    """A client that sends a pipeline as long as it goes: the others have their turn between its commands, and need not wait for its end."""
+    greedy, other = server.client(timeout=PATIENCE), server.client()
+    count = 100000
+    data = encode('INCR', 'n') * count
+    assert other.command('PING') == b'PONG'
+    between = 0
+    for _ in range(20):
+        before = int(other.command('GET', 'n') or 0)
+        sender = threading.Thread(target=greedy.send, args=(data,))     # it is longer than sockets hold
+        sender.start()
+        seen = set()
+        while not seen or max(seen) < before + count:
+            seen.add(int(other.command('GET', 'n') or 0))
+        sender.join()
+        for _ in range(count):
+            greedy.read()
+        between = max(between, len([n for n in seen if before < n < before + count]))
+        if between >= 3:
+            break
+    assert between >= 3, 'only %d replies while the pipeline of %d commands ran' % (between, count)
 
 
 def test_a_slow_writer_is_served_when_it_is_done(server):
@@ -196,10 +176,7 @@ def test_replies_that_were_never_read_end_with_the_connection(server):
         c.reset()
     other = server.client()
     assert other.command('STRLEN', 'k') == 100000
-    deadline = time.monotonic() + 5 * SLOW
-    while int(server.info('clients')['connected_clients']) > 2:
-        assert time.monotonic() < deadline
-        time.sleep(.02)
+    wait_for(lambda: int(server.info('clients')['connected_clients']) <= 2)
 
 
 def test_a_value_is_replaced_while_it_is_being_sent(server):
@@ -210,9 +187,7 @@ def test_a_value_is_replaced_while_it_is_being_sent(server):
     readers = [server.client(receive_buffer=4096) for _ in range(4)]
     for r in readers:
         r.send(encode('GET', 'k') * 20)
-    deadline = time.monotonic() + 2
-    while int(server.info('stats')['keyspace_hits']) < 80 and time.monotonic() < deadline:
-        time.sleep(.005)
+    wait_for(lambda: int(server.info('stats')['keyspace_hits']) >= 80)
     assert c.pipeline([('SET', 'k', new), ('APPEND', 'k', 'x'), ('SETRANGE', 'k', 0, 'yy'), ('DEL', 'k')]) == [b'OK', 300001, 300001, 1]
     for r in readers:
         for _ in range(20):
@@ -225,7 +200,7 @@ def test_a_value_is_replaced_while_it_is_being_sent(server):
 @pytest.mark.measures
 def test_what_one_huge_command_took_is_given_back(server):
     """A reply that is not wanted, one that waits its turn, very many arguments: the memory for them is not the thread's for good."""
-    c = server.client(timeout=60 * SLOW)
+    c = server.client(timeout=PATIENCE)
     assert c.command('PING') == b'PONG'
     before = server.resident_bytes()
     huge = b'x' * (32 << 20)
@@ -233,7 +208,4 @@ def test_what_one_huge_command_took_is_given_back(server):
     assert c.read() == b'OK'
     c.send(b'*3000000\r\n' + encode('EXISTS')[4:] + b'$0\r\n\r\n' * 2999999)
     assert c.read() == 0
-    deadline = time.monotonic() + 10 * SLOW
-    while server.resident_bytes() > before + (24 << 20):
-        assert time.monotonic() < deadline, server.resident_bytes() - before
-        time.sleep(.05)
+    wait_for(lambda: server.resident_bytes() <= before + (24 << 20))

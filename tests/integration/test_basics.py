@@ -9,13 +9,13 @@ import redis
 
 from configurations import LIGHT
 from resp import encode
-from server import SLOW
+from server import PATIENCE
 
 
-def cli(server, *arguments, lines=None, timeout=30):
+def cli(server, *arguments, lines=None):
     """What redis-cli prints for a command, or for lines on its standard input."""
     text = None if lines is None else '\n'.join(lines) + '\n'
-    done = subprocess.run(['redis-cli', '-p', str(server.port), *arguments], input=text, capture_output=True, text=True, timeout=timeout * SLOW)
+    done = subprocess.run(['redis-cli', '-p', str(server.port), *arguments], input=text, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return done.stdout.rstrip('\n')
 
@@ -95,7 +95,7 @@ def test_redis_cli(server):
 def test_redis_cli_mass_insertion(server):
     count = 2000 if LIGHT else 50000
     done = subprocess.run(['redis-cli', '-p', str(server.port), '--pipe'], input=b''.join(encode('SET', 'mass:%d' % i, i) for i in range(count)),
-                          capture_output=True, timeout=60 * SLOW)
+                          capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0 and b'errors: 0, replies: %d' % count in done.stdout, done.stdout + done.stderr
     assert server.client().command('DBSIZE') == count
 
@@ -115,7 +115,7 @@ def test_redis_benchmark(server, depth):
         depth *= 4      # one more depth instead of one more run of the same
     requests = 2000 if LIGHT else 10000 * (1 if depth == 1 else 4)
     done = subprocess.run(['redis-benchmark', '-p', str(server.port), '-q', '-t', 'ping,set,get,incr,mset', '-P', str(depth), '-n', str(requests), '-r', '10000'],
-                          capture_output=True, text=True, timeout=120 * SLOW)
+                          capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stderr and 'WARN' not in done.stdout and 'Error' not in done.stdout, done.stdout + done.stderr
     rates = re.findall(r'^(?:.*\r)*([A-Z_ ()0-9a-z]+): ([\d.]+) requests per second', done.stdout, re.M)
@@ -171,8 +171,11 @@ def test_an_idle_server_uses_no_cpu(server):
         c.command('SET', 'k', 'v', 'EX', 1000)
     time.sleep(1)
     before = server.cpu_seconds()
+    turns = server.turns(clients[0])
     time.sleep(3)
-    assert server.cpu_seconds() - before <= (.03 if server.kind == 'darter' else .2) * SLOW
+    if server.kind == 'darter':
+        assert server.turns(clients[0]) - turns < 100
+    assert server.cpu_seconds() - before < 1        # who never sleeps uses more, on a busy machine too
 
 
 def test_a_taken_port_is_a_clear_error(start, server):

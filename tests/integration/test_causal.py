@@ -14,7 +14,7 @@ import pytest
 
 from configurations import LIGHT, SOAK
 from resp import Client, encode
-from server import ROOT, SLOW
+from server import PATIENCE, ROOT
 
 pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
 
@@ -72,14 +72,13 @@ def test_a_second_counter_never_overtakes_the_first(server):
     try:
         c, d = server.client(), server.client()
         end, rounds, equal = time.monotonic() + SECONDS, 0, 0
-        while time.monotonic() < end or rounds <= 20:
+        while time.monotonic() < end or rounds <= 20 or second <= 20:
             for a, b in pairs:
                 second = int(c.command('GET', b) or 0)
                 first = int((d if rounds % 2 else c).command('GET', a) or 0)
                 assert first >= second, '%s = %d was seen, then %s = %d' % (b, second, a, first)
                 equal += first == second
             rounds += 1
-        assert int(c.command('GET', 'b:0')) > 20
         print('%d rounds; %d increments' % (rounds, int(c.command('GET', 'b:0'))))
     finally:
         for p in writers:
@@ -104,7 +103,7 @@ def test_concurrent_increments_are_all_counted(server):
     count, clients = (200 if LIGHT else 2000), 8
 
     def work(number):
-        with Client(server.address(), timeout=60 * SLOW) as c:
+        with Client(server.address(), timeout=PATIENCE) as c:
             for _ in range(count // 100):
                 c.pipeline([('INCR', 'n:%d' % (k % 5)) for k in range(100)])
 
@@ -122,7 +121,7 @@ def test_commands_on_two_shards_are_whole(server):
     faults = []
 
     def move(n):
-        with Client(server.address(), timeout=60 * SLOW) as c:
+        with Client(server.address(), timeout=PATIENCE) as c:
             a, b = 'left:%d' % n, 'right:%d' % n
             c.command('SET', a, 'token')
             while not stop.is_set():

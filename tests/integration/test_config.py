@@ -9,7 +9,7 @@ import time
 import pytest
 
 from resp import NIL, NIL_ARRAY, Error, Map
-from server import ROOT, SLOW, Server, darter_binary
+from server import PATIENCE, ROOT, Server, darter_binary
 
 
 def get(c, name):
@@ -78,13 +78,13 @@ def test_a_wrong_argument_is_named(start, wrong):
 
 
 def test_a_missing_file_is_named():
-    done = subprocess.run([darter_binary(), '/nonexistent/darter.conf'], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([darter_binary(), '/nonexistent/darter.conf'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode != 0 and '/nonexistent/darter.conf' in done.stdout + done.stderr
 
 
 def test_version_and_help():
     for argument, wanted in (('--version', 'arter'), ('-v', 'arter'), ('--help', '--port')):
-        done = subprocess.run([darter_binary(), argument], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([darter_binary(), argument], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0 and wanted in done.stdout, done
 
 
@@ -180,7 +180,7 @@ def documented():
 
 @pytest.mark.parametrize('option, name', [('--dump-config-docs', 'configuration.md'), ('--dump-command-docs', 'commands.md')])
 def test_the_documents_are_made_from_the_tables(option, name):
-    made = subprocess.run([darter_binary(), option], capture_output=True, text=True, timeout=20).stdout
+    made = subprocess.run([darter_binary(), option], capture_output=True, text=True, timeout=PATIENCE).stdout
     with open(os.path.join(ROOT, 'docs', name)) as f:
         assert f.read() == made, 'docs/%s is out of date: run tools/gen-docs' % name
 
@@ -286,7 +286,7 @@ def test_bad_values_of_fixed_directives_end_the_start(start):
         if settable or name in ('bind', 'replicaof', 'appendfilename', 'appenddirname', 'aclfile') or values.startswith('text'):
             continue
         bad = '8' if values.endswith('(octal)') else values_of(name, values)[1][0]
-        done = subprocess.run([darter_binary(), '--port', '0', '--' + name, bad], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([darter_binary(), '--port', '0', '--' + name, bad], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 1 and '--%s %s' % (name, bad) in done.stderr and re.search('between|octal|one of|yes', done.stderr), (name, bad, done)
 
 
@@ -666,7 +666,7 @@ class Held:
         os.mkfifo(self.path)
 
     def wait_for_reader(self):
-        end = time.monotonic() + 20 * SLOW
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 self.fd = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)   # fails while nobody reads
@@ -749,7 +749,7 @@ def test_rename_command(start):
 def test_check_config(tmp_path):
     def check(text, *arguments):
         path = write(tmp_path, 'x.conf', text)
-        return path, subprocess.run([darter_binary(), '--check-config', path, *arguments], capture_output=True, text=True, timeout=20)
+        return path, subprocess.run([darter_binary(), '--check-config', path, *arguments], capture_output=True, text=True, timeout=PATIENCE)
     path, done = check('timeout 3\nappendonly yes\n')
     assert done.returncode == 0 and done.stdout.splitlines() == [
         '%s:2: appendonly is accepted, but has no effect yet' % path, '%s: good' % path, '1 directive in effect, 1 accepted without effect: appendonly']
@@ -765,5 +765,5 @@ def test_check_config(tmp_path):
     path, done = check('timeout 3\n\nnonsense 3\n')
     assert done.returncode == 1 and "at line 3 of %s\n>>> 'nonsense 3'\nBad directive or wrong number of arguments\n" % path in done.stderr
     assert check('timeout 3\n', '--timeout', 'x')[1].returncode == 1
-    assert subprocess.run([darter_binary(), '--check-config'], capture_output=True, timeout=20).returncode == 1
-    assert subprocess.run([darter_binary(), '--check-config', '/nonexistent'], capture_output=True, timeout=20).returncode == 1
+    assert subprocess.run([darter_binary(), '--check-config'], capture_output=True, timeout=PATIENCE).returncode == 1
+    assert subprocess.run([darter_binary(), '--check-config', '/nonexistent'], capture_output=True, timeout=PATIENCE).returncode == 1

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from server import SLOW, Server, darter_binary, redis_binary
+from server import PATIENCE, Server, darter_binary, redis_binary
 from test_config import UNITS, documented, get, values_of, write
 
 MAX = 2 ** 63 - 1
@@ -79,7 +79,7 @@ def test_config_set_takes_and_refuses_what_redis_does():
 
 def refusal(binary, name, given):
     """What is said about a value at start, or None."""
-    done = subprocess.run([*binary, '--port', '0', '--' + name, given], capture_output=True, text=True, timeout=20 * SLOW, executable=None)
+    done = subprocess.run([*binary, '--port', '0', '--' + name, given], capture_output=True, text=True, timeout=PATIENCE, executable=None)
     found = re.search(r"^>>> '.*'\n(.+)$", done.stdout + done.stderr, re.M)
     return found[1].encode() if found else None
 
@@ -121,7 +121,7 @@ def test_every_bad_value_at_start_is_told_with_file_line_name_and_what_was_expec
         for given in bad_values(name, values)[:2]:
             quoted = '"%s"' % given if not given or ' ' in given else given
             path = write(tmp_path, 'bad.conf', '# one\n\n%s %s\n' % (name, quoted))
-            done = subprocess.run([darter_binary(), '--check-config', path], capture_output=True, text=True, timeout=20 * SLOW)
+            done = subprocess.run([darter_binary(), '--check-config', path], capture_output=True, text=True, timeout=PATIENCE)
             lines = done.stderr.splitlines()
             assert done.returncode == 1 and not done.stdout, (name, given)
             assert lines[2:4] == ['Reading the configuration file, at line 3 of %s' % path, ">>> '%s %s'" % (name, quoted)], (name, given, lines)
@@ -135,18 +135,18 @@ def test_every_bad_value_at_start_is_told_with_file_line_name_and_what_was_expec
     ('save 60 1 # one', 'remark stands on a line of its own'), ('bind 127.0.0.1 # here', 'remark stands on a line of its own'), ('requirepass secret #x', 'remark stands on a line of its own'),
     ('rename-command get "" # gone', 'remark stands on a line of its own'), ('appendonly no #', 'remark stands on a line of its own')])
 def test_common_mistakes_get_a_hint(tmp_path, line, hint):
-    done = subprocess.run([darter_binary(), write(tmp_path, 'x.conf', line + '\n')], capture_output=True, text=True, timeout=20 * SLOW)
+    done = subprocess.run([darter_binary(), write(tmp_path, 'x.conf', line + '\n')], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and hint in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_an_equals_sign_between_a_name_and_its_value_gets_a_hint():
     for arguments in (['--port=7000'], ['--port=7000', '--threads', '2'], ['--timeout', '5', '--port=7000']):
-        done = subprocess.run([darter_binary(), *arguments], capture_output=True, text=True, timeout=20 * SLOW)
+        done = subprocess.run([darter_binary(), *arguments], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 1 and done.stderr.splitlines()[-1] == 'A name and its value stand side by side, without an equals sign: --port 7000', done.stderr
-    done = subprocess.run([darter_binary(), '--nonsense=1'], capture_output=True, text=True, timeout=20 * SLOW)
+    done = subprocess.run([darter_binary(), '--nonsense=1'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and 'equals' not in done.stderr
 
 
 def test_values_that_look_like_remarks_are_values(tmp_path):
     path = write(tmp_path, 'x.conf', 'requirepass #secret\nsyslog-ident "a # b"\n')
-    assert subprocess.run([darter_binary(), '--check-config', path], capture_output=True, timeout=20 * SLOW).returncode == 0
+    assert subprocess.run([darter_binary(), '--check-config', path], capture_output=True, timeout=PATIENCE).returncode == 0

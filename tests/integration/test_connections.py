@@ -14,18 +14,23 @@ import pytest
 
 from configurations import LIGHT
 from resp import Client, Closed, Error, encode
-from server import ROOT, SLOW, Server, free_port
+from server import PATIENCE, ROOT, SLOW, Server, free_port, wait_for
 
 
-def wait_for_clients(server, most, seconds=10):
+def wait_for_clients(server, most):
     """Waits until at most this many are connected (the one that asks counted in)."""
-    deadline = time.monotonic() + seconds * SLOW
-    while True:
-        connected = int(server.info('clients')['connected_clients'])
-        if connected <= most:
-            return
-        assert time.monotonic() < deadline, '%d clients are still connected' % connected
-        time.sleep(.02)
+    wait_for(lambda: int(server.info('clients')['connected_clients']) <= most)
+
+
+def let_in(server):
+    """A client that is served, as soon as there is room for one more."""
+    def come():
+        c = server.client()
+        try:
+            return c if c.command('PING') == b'PONG' else None
+        except (Closed, ConnectionError):
+            return None
+    return wait_for(come)
 
 
 @pytest.fixture
@@ -49,14 +54,17 @@ def test_ten_thousand_idle_connections(start, descriptors):
     assert int(server.info('clients')['connected_clients']) == count + 1
     each = (server.resident_bytes() - before) / count
     assert each < 16384 * (4 if SLOW > 1 else 1), '%d bytes for an idle connection' % each
-    cpu = server.cpu_seconds()
-    time.sleep(1)
-    assert server.cpu_seconds() - cpu < .2 * SLOW
     worker = server.client()
-    started = time.monotonic()
+    turns = server.turns(worker)
+    time.sleep(1)
+    assert server.turns(worker) - turns < 100
+    took = []
     for i in range(1000):
+        started = time.monotonic()
         assert worker.command('INCR', 'n') == i + 1
-    assert time.monotonic() - started < 3 * SLOW
+        took.append(time.monotonic() - started)
+    print('an INCR beside %d idle connections: %.0f us' % (count, sorted(took)[500] * 1e6))
+    assert sorted(took)[500] < .1 * SLOW
     for c in random.Random(1).sample(clients, 500):
         assert c.command('GET', 'n') == b'1000'
     for c in clients:
@@ -72,7 +80,7 @@ def test_connections_that_come_and_go_during_load(server):
     try:
         rng = random.Random(2)
         for i in range(200 if LIGHT else 1000):
-            c = Client(server.address(), timeout=20 * SLOW)
+            c = Client(server.address(), timeout=PATIENCE)
             how = rng.randrange(5)
             if how == 1:
                 assert c.command('PING') == b'PONG'
@@ -109,23 +117,11 @@ def test_clients_that_are_killed(server):
 
 def test_maxclients(start):
     server = start(options=[('maxclients', 10)])
-    wait_for_clients(server, 1)
-    time.sleep(.1)      # for the one that asked
-    clients = [server.client() for _ in range(10)]
-    assert all(c.command('PING') == b'PONG' for c in clients)
+    clients = [let_in(server) for _ in range(10)]
     for _ in range(3):
         assert server.client().read_to_end() == (b'-ERR max number of clients reached\r\n', True)
     clients[3].close()
-    deadline = time.monotonic() + 5 * SLOW
-    while True:
-        c = server.client()
-        try:
-            if c.command('PING') == b'PONG':
-                break
-        except (Closed, ConnectionError):
-            pass
-        assert time.monotonic() < deadline
-        time.sleep(.02)
+    c = let_in(server)
     assert all(x.command('PING') == b'PONG' for x in clients[:3] + clients[4:])
     assert int(c.command('INFO', 'stats').decode().partition('rejected_connections:')[2].split()[0]) >= 3
 
@@ -135,7 +131,7 @@ def test_few_descriptors(start):
     server = start(prefix=['prlimit', '--nofile=80:80'], options=[('maxclients', 30)])
     clients = []
     for _ in range(150):
-        c = server.client(timeout=2 * SLOW)
+        c = server.client()
         try:
             c.send(encode('PING'))
         except ConnectionError:
@@ -144,36 +140,45 @@ def test_few_descriptors(start):
     time.sleep(.3)
     first = clients[0]
     assert first.read() == b'PONG'
-    cpu = server.cpu_seconds()
+    turns, begin, cpu = server.turns(first), time.monotonic(), server.cpu_seconds()
     time.sleep(1)
-    assert server.cpu_seconds() - cpu < .3 * SLOW
+    passed = time.monotonic() - begin
+    assert server.turns(first) - turns < 1000 * passed and server.cpu_seconds() - cpu < .9 * passed
     assert first.command('PING') == b'PONG'
     for c in clients[1:]:
         c.close()
-    time.sleep(.5)
-    assert server.client().command('PING') == b'PONG'
+    let_in(server)
 
 
 @pytest.mark.alone
 def test_timeout_closes_who_is_idle_and_nobody_else(start):
-    server = start(options=[('timeout', 1)])
-    idle, half, busy = server.client(), server.client(), server.client()
-    half.send(b'*1\r\n$4\r\nPI')
-    begin = time.monotonic()
-    closed_at = None
-    while time.monotonic() - begin < 6 * SLOW:
-        assert busy.command('PING') == b'PONG'
-        try:
-            if closed_at is None:
-                idle.quiet(.05)
-        except (Closed, ConnectionError):
-            closed_at = time.monotonic() - begin
-        time.sleep(.05)
-        if closed_at is not None and time.monotonic() - begin > 3:
+    server = start()
+    for timeout in (1, 3, 9):
+        with server.client() as c:
+            assert c.command('CONFIG', 'SET', 'timeout', timeout) == b'OK'
+        begin = last = time.monotonic()
+        idle, half, busy = server.client(), server.client(), server.client()
+        half.send(b'*1\r\n$4\r\nPI')
+        closed_at, held_up = None, False
+        while not held_up and (closed_at is None or time.monotonic() - begin < 2.5 * timeout):
+            assert closed_at is not None or time.monotonic() - begin < PATIENCE, 'it is not closed'
+            try:
+                assert busy.command('PING') == b'PONG'
+            except (Closed, ConnectionError):
+                assert time.monotonic() - last > .9 * timeout, 'closed, though it was busy'
+                held_up = True      # it was idle, as nobody had the CPU: again, with more time
+            last = time.monotonic()
+            try:
+                if closed_at is None:
+                    idle.quiet(.05)
+            except (Closed, ConnectionError):
+                closed_at = time.monotonic() - begin
+            time.sleep(.05)
+        if not held_up:
             break
-    assert closed_at is not None and .9 <= closed_at <= 4 * SLOW
-    assert half.read_to_end(3 * SLOW)[1]
-    assert busy.command('CONFIG', 'SET', 'timeout', 0) == b'OK'
+    assert not held_up and closed_at >= .9 * timeout
+    assert half.read_to_end()[1]
+    assert let_in(server).command('CONFIG', 'SET', 'timeout', 0) == b'OK'
 
 
 def test_unix_socket_with_permissions(start, tmp_path):
@@ -192,7 +197,7 @@ def test_unix_socket_alone(start, tmp_path):
     path = str(tmp_path / 'only.sock')
     server = start(port=0, options=[('unixsocket', path)])
     assert server.client().command('PING') == b'PONG'
-    done = subprocess.run(['redis-cli', '-s', path, 'incr', 'n'], capture_output=True, text=True, timeout=20 * SLOW)
+    done = subprocess.run(['redis-cli', '-s', path, 'incr', 'n'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == '1\n'
 
 
@@ -339,7 +344,7 @@ def test_many_connections_at_the_same_moment(server):
               'assert all(c.command("PING") == b"PONG" for c in clients)\n') % (os.path.join(ROOT, 'tests', 'lib'), server.port)
     processes = [subprocess.Popen([sys.executable, '-B', '-c', script], stderr=subprocess.PIPE) for _ in range(5)]
     for p in processes:
-        _, errors = p.communicate(timeout=60 * SLOW)
+        _, errors = p.communicate(timeout=PATIENCE)
         assert p.returncode == 0, errors.decode()
     wait_for_clients(server, 1)
 

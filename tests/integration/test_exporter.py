@@ -3,12 +3,11 @@
 import re
 import shutil
 import subprocess
-import time
 import urllib.request
 
 import pytest
 
-from server import SLOW, free_port
+from server import PATIENCE, free_port, wait_for
 
 pytestmark = pytest.mark.each_back_end
 
@@ -22,14 +21,12 @@ def test_exporter(server):
     port = free_port()
     exporter = subprocess.Popen([program, '--redis.addr', 'redis://127.0.0.1:%d' % server.port, '--web.listen-address', '127.0.0.1:%d' % port], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 10 * SLOW
-        while True:
+        def metrics():
             try:
-                text = urllib.request.urlopen('http://127.0.0.1:%d/metrics' % port, timeout=10).read().decode()
-                break
+                return urllib.request.urlopen('http://127.0.0.1:%d/metrics' % port, timeout=PATIENCE).read().decode()
             except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(.1)
+                return None
+        text = wait_for(metrics)
     finally:
         exporter.terminate()
         said = exporter.communicate()[1].decode()

@@ -1,11 +1,9 @@
 """maxmemory without eviction: what is refused, and when; that nothing gets above it; how the table grows within it."""
 
-import time
-
 import pytest
 
 from resp import Error
-from server import SLOW
+from server import wait_for
 
 OOM = b"OOM command not allowed when used memory > 'maxmemory'."
 CHUNK = 64 << 10  # of bytes that each shard may hold without using them
@@ -48,13 +46,6 @@ def table(client, *words):
 
 def first(value):
     return float(value.split()[0])
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + 20 * SLOW
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 COMMANDS = [('SET', 's', 'v'), ('SET', 's', 'v', 'GET'), ('SETNX', 'new', 'v'), ('SETEX', 's', 100, 'v'), ('PSETEX', 's', 100000, 'v'), ('APPEND', 's', 'x'), ('SETRANGE', 's', 1, 'x'), ('INCR', 'i'), ('DECR', 'i'),
@@ -196,7 +187,7 @@ def test_statistics_of_the_table(start, configuration):
     blocks = table(c, 'full')
     assert len(blocks) == 1 + configuration[1] and sum(first(b['keys']) for b in blocks[1:]) == first(blocks[0]['keys']) == 60000
     c.pipeline([('DEL', *['key:%d' % k for k in range(n, n + 100)]) for n in range(0, 54000, 100)])
-    wait_until(lambda: first(table(c)['segments']) < first(t['segments']) / 3)
+    wait_for(lambda: first(table(c)['segments']) < first(t['segments']) / 3)
     assert first(table(c)['merges']) > 0 and c.command('DBSIZE') == 6000
     assert [c.command('GET', 'key:%d' % k) for k in (0, 53999, 54000, 59999)][2:] == [b'value:54000', b'value:59999']
 
@@ -249,7 +240,7 @@ def test_a_withheld_directory_chains_and_grows_later(start):
     assert first(t['chain']) > 0 and first(t['growth withheld']) > 0 and 'doubling is due' in t['directory'] and t['directory'].startswith('depth 12, ')
     assert c.command('GET', 'key:0') and c.command('DBSIZE') == first(t['keys'])
     limit(server, 4 << 20)
-    wait_until(lambda: table(c)['directory'].startswith('depth 13, ') and first(table(c)['chain']) == 0)
+    wait_for(lambda: table(c)['directory'].startswith('depth 13, ') and first(table(c)['chain']) == 0)
     assert c.pipeline([('SET', 'more:%d' % k, 'v') for k in range(1000)]) == [b'OK'] * 1000
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from configurations import LIGHT
 from resp import Client, Error, encode
-from server import SLOW
+from server import PATIENCE, SLOW
 
 pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
 
@@ -30,8 +30,9 @@ def test_batches_for_sleepers_run_on_borrowed_shards(server):
     after = counters(server)
     lent, wakes = after['lends'] - before['lends'], after['wakes'] - before['wakes']
     threads = server.threads
-    assert lent > 2000 * (threads - 1) / threads * .8, 'lent only %d' % lent
-    assert wakes < 200, 'woken %d times' % wakes
+    # On a busy machine an owner that would like to sleep may have to wait for a CPU first.
+    assert lent > 2000 * (threads - 1) / threads * .5, 'lent only %d' % lent
+    assert wakes < 500, 'woken %d times' % wakes
 
 
 def test_nothing_is_lent_if_so_configured(start):
@@ -44,13 +45,17 @@ def test_nothing_is_lent_if_so_configured(start):
 def test_the_owner_wakes_for_a_deadline_that_a_borrower_brought(server):
     """Keys that end soon, set on shards whose owners sleep and would sleep on."""
     c = server.client()
-    time.sleep(.05)
-    for i in range(200):
-        assert c.command('SET', 'k:%d' % i, 'v', 'PX', 60) == b'OK'
-    time.sleep(.5 * SLOW)
-    # The first look, and by no new connection: both wake everybody.
-    stats = c.command('INFO', 'stats').decode()
-    assert 'expired_keys_active:200\r\n' in stats, stats
+    for pause in (.5, 4, 16):       # a machine that is busy needs more
+        assert c.command('CONFIG', 'RESETSTAT') == b'OK'
+        time.sleep(.05)
+        for i in range(200):
+            assert c.command('SET', 'k:%d' % i, 'v', 'PX', 60) == b'OK'
+        time.sleep(pause * SLOW)
+        # The first look, and by no new connection: both wake everybody.
+        stats = c.command('INFO', 'stats').decode()
+        if 'expired_keys_active:200\r\n' in stats:
+            return
+    pytest.fail(stats)
 
 
 def test_counts_stay_right_while_lending_is_switched(server):
@@ -61,7 +66,7 @@ def test_counts_stay_right_while_lending_is_switched(server):
     def add(number):
         added = 0
         try:
-            with Client(server.address(), timeout=60 * SLOW) as c:
+            with Client(server.address(), timeout=PATIENCE) as c:
                 while time.monotonic() < end or not added:
                     depth = 1 + (added + number) % 30
                     c.send(b''.join(encode('INCR', 'n:%d' % ((added + i) % 16)) for i in range(depth)))
@@ -75,7 +80,7 @@ def test_counts_stay_right_while_lending_is_switched(server):
     threads = [threading.Thread(target=add, args=(n,)) for n in range(6)]
     for t in threads:
         t.start()
-    with Client(server.address(), timeout=60 * SLOW) as c:
+    with Client(server.address(), timeout=PATIENCE) as c:
         i = 0
         while time.monotonic() < end:
             i += 1

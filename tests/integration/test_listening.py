@@ -9,7 +9,7 @@ import pytest
 
 import test_service
 from resp import Client
-from server import SLOW, free_port
+from server import PATIENCE, free_port, wait_for
 
 HUGE = '4294967295'     # clients: more than any limit on open files
 
@@ -21,7 +21,7 @@ def get(c, name):
 def answers(address):
     """Whether somebody answers there; False: nobody listens."""
     try:
-        with Client(address, timeout=20 * SLOW) as c:
+        with Client(address, timeout=PATIENCE) as c:
             return c.command('PING') == b'PONG'
     except ConnectionRefusedError:
         return False
@@ -60,7 +60,7 @@ def test_a_port_that_is_taken_changes_nothing(start):
         assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
     assert get(c, 'port') == str(old) and get(c, 'timeout') == '0'
     assert answers(old) and server.client().command('PING') == b'PONG'
-    test_service.wait_for(lambda: 'port %d: Address already in use' % taken in server.log())
+    wait_for(lambda: 'port %d: Address already in use' % taken in server.log())
     assert c.command('CONFIG', 'SET', 'timeout', '7', 'port', taken) == b'OK' and answers(taken) and not answers(old)
 
 
@@ -124,7 +124,7 @@ def test_the_unix_socket_is_removed_though_dir_has_changed(start):
 def test_many_changes_while_clients_come(start):
     server = start(options=[('unixsocket', 'socket')])
     path = os.path.join(server.directory, 'socket')
-    with Client(path, timeout=20 * SLOW) as c:
+    with Client(path, timeout=PATIENCE) as c:
         ports = [server.port, free_port()]
         for i in range(60):
             assert c.command('CONFIG', 'SET', 'port', ports[i % 2], 'bind', ' '.join('127.0.0.%d' % (i % 3 * 20 + n) for n in range(1, 17))) == b'OK'
@@ -138,7 +138,7 @@ def test_sockets_of_a_service_manager_stay(start, tmp_path):
     server.wait_ready()
     c = server.client()
     assert c.command('CONFIG', 'SET', 'port', free_port()) == b"ERR CONFIG SET failed (possibly related to argument 'port') - Unable to listen on this port. Check server logs."
-    test_service.wait_for(lambda: 'those of the service manager' in server.log())
+    wait_for(lambda: 'those of the service manager' in server.log())
     assert answers(port) and answers(path)
 
 

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from resp import Client
-from server import ROOT, free_port
+from server import PATIENCE, ROOT, free_port
 from test_service import dead_links, documents
 
 pytestmark = [pytest.mark.skipif(os.environ.get('DARTER_TEST_PACKAGE') != '1', reason='only by tools/test package'), pytest.mark.alone]
@@ -71,11 +71,11 @@ def test_documents_lead_to_one_another(package, tmp_path):
     assert dead_links(docs) == []
 
 
-def ping(port, seconds=10):
-    end = time.monotonic() + seconds
+def ping(port):
+    end = time.monotonic() + PATIENCE
     while True:
         try:
-            with Client(port, timeout=5) as c:
+            with Client(port) as c:
                 return c.command('PING')
         except OSError:
             assert time.monotonic() < end, 'no server on port %d' % port
@@ -105,7 +105,7 @@ def test_it_installs_and_serves(package, tmp_path):
             path = '/run/darter/test-notify'
             s.bind(path)
             os.chmod(path, 0o777)
-            s.settimeout(20)
+            s.settimeout(PATIENCE)
             process = subprocess.Popen(['setpriv', '--reuid=darter', '--regid=darter', '--clear-groups', *command, '--port', str(port)],
                                        env={'PATH': os.environ['PATH'], 'NOTIFY_SOCKET': path}, cwd='/')
             try:
@@ -114,7 +114,7 @@ def test_it_installs_and_serves(package, tmp_path):
                 assert ping(port) == b'PONG'
                 assert os.readlink('/proc/%d/cwd' % process.pid) == '/var/lib/darter'
                 process.terminate()
-                assert process.wait(20) == 0
+                assert process.wait(PATIENCE) == 0
             finally:
                 if process.poll() is None:
                     process.kill()

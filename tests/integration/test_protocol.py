@@ -9,7 +9,7 @@ import pytest
 
 from configurations import LIGHT, SOAK
 from resp import Client, Closed, Error, Map, NIL, NULL, Simple, encode
-from server import SLOW, Server
+from server import PATIENCE, Server
 
 # Inputs that are answered, or refused, in one exact way. Pieces of a list are sent 30 ms apart. None changes data that another one reads.
 LONG = b'x' * 70000
@@ -130,53 +130,83 @@ UNAUTHENTICATED = {
 }
 
 
-def exchange_all(server, cases, quiet=.4):
-    """Sends every case on a connection of its own, all at once; {name: (what came back, whether the server closed)}."""
-    selector, connections = selectors.DefaultSelector(), {}
-    for name, data in cases.items():
-        c = Client(server.address())
-        pieces = data if isinstance(data, list) else [data]
-        connections[name] = [c, pieces, bytearray(), False]
-        c.socket.setblocking(False)
-        selector.register(c.socket, selectors.EVENT_READ, name)
+class Exchange:
+    """Every case on a connection of its own, all at once."""
 
-    def drain(seconds):
-        deadline = time.monotonic() + seconds
-        while True:
-            left = deadline - time.monotonic()
-            ready = selector.select(max(left, 0))
-            if not ready and left <= 0:
-                return
+    def __init__(self, server, cases):
+        self.server, self.cases, self.selector, self.connections = server, cases, selectors.DefaultSelector(), {}
+        for name, data in cases.items():
+            c = Client(server.address())
+            pieces = data if isinstance(data, list) else [data]
+            self.connections[name] = [c, pieces, bytearray(), False]
+            c.socket.setblocking(False)
+            self.selector.register(c.socket, selectors.EVENT_READ, name)
+        for number in range(max(len(entry[1]) for entry in self.connections.values())):
+            for entry in self.connections.values():
+                if number < len(entry[1]) and not entry[3]:
+                    self.send(entry[0].socket, entry[1][number])
+            self.drain(.03)
+
+    def send(self, to, data):
+        to.settimeout(PATIENCE)
+        try:
+            to.sendall(data)
+        except ConnectionError:
+            pass
+        to.setblocking(False)
+
+    def drain(self, seconds):
+        """Takes what comes, until nothing has come for so long. Returns how often something did."""
+        times = 0
+        while ready := self.selector.select(seconds):
             for key, _ in ready:
-                entry = connections[key.data]
+                entry = self.connections[key.data]
+                times += 1
                 try:
                     piece = entry[0].socket.recv(1 << 18)
                 except ConnectionError:
                     piece = b''
                 except BlockingIOError:
                     continue
-                if piece:
-                    entry[2] += piece
-                    deadline = max(deadline, time.monotonic() + seconds / 2)
-                else:
+                entry[2] += piece
+                if not piece:
                     entry[3] = True
-                    selector.unregister(entry[0].socket)
+                    self.selector.unregister(entry[0].socket)
+        return times
 
-    for number in range(max(len(entry[1]) for entry in connections.values())):
-        for entry in connections.values():
-            if number < len(entry[1]) and not entry[3]:
-                entry[0].socket.setblocking(True)
-                entry[0].socket.settimeout(10 * SLOW)
-                try:
-                    entry[0].socket.sendall(entry[1][number])
-                except ConnectionError:
-                    pass
-                entry[0].socket.setblocking(False)
-        drain(.03)
-    drain(quiet * SLOW)
-    for entry in connections.values():
-        entry[0].close()
-    return {name: (bytes(entry[2]), entry[3]) for name, entry in connections.items()}
+    def answers(self):
+        """{name: (what came back, whether the server closed)}"""
+        return {name: (bytes(entry[2]), entry[3]) for name, entry in self.connections.items()}
+
+    def close(self):
+        for entry in self.connections.values():
+            entry[0].close()
+
+
+def exchange_all(server, cases):
+    """The answers to all cases. Whether there is more to come, silence alone does not tell, on a machine that takes the CPU away; but in what time the
+    server answers others a few hundred times, it has had its turns for these too."""
+    exchange = Exchange(server, cases)
+    with Client(server.address()) as witness:
+        while True:
+            exchange.drain(.2)
+            for _ in range(200):
+                witness.command('PING')
+            if not exchange.drain(.2):
+                break
+    exchange.close()
+    return exchange.answers()
+
+
+def wrong_answers(server, cases, expected):
+    """What differs from what is expected, once all that is expected has had its time, or more has come."""
+    exchange = Exchange(server, cases)
+    end = time.monotonic() + PATIENCE / 4
+    while differences(cases, expected, exchange.answers()) and time.monotonic() < end:
+        exchange.drain(.1)
+    exchange.drain(.2)
+    exchange.close()
+    return differences(cases, expected, exchange.answers())
 
 
 def masked(name, answer):
@@ -207,7 +237,7 @@ def expected_unauthenticated():
 
 
 def test_every_form_of_input_is_answered_as_by_redis(server, expected):
-    wrong = differences(CASES, expected, exchange_all(server, CASES))
+    wrong = wrong_answers(server, CASES, expected)
     assert not wrong, wrong
 
 
@@ -220,7 +250,7 @@ def test_binary_noise_is_refused(server):
 
 
 def test_before_authentication_everything_is_answered_as_by_redis(start, expected_unauthenticated):
-    wrong = differences(UNAUTHENTICATED, expected_unauthenticated, exchange_all(start(options=SECRET), UNAUTHENTICATED))
+    wrong = wrong_answers(start(options=SECRET), UNAUTHENTICATED, expected_unauthenticated)
     assert not wrong, wrong
 
 
@@ -325,7 +355,7 @@ def test_keys_of_all_bytes(server):
 @pytest.mark.limit(300)
 def test_commands_of_a_million_arguments(server):
     count = 100000 if LIGHT else 1000000
-    c = server.client(timeout=120 * SLOW)
+    c = server.client(timeout=2 * PATIENCE)
     keys = ['k%d' % i for i in range(count // 2)]
     c.send(encode('MSET', *[x for k in keys for x in (k, k)]))
     assert c.read() == b'OK'
@@ -340,11 +370,11 @@ def test_commands_of_a_million_arguments(server):
 
 @pytest.mark.each_back_end
 @pytest.mark.alone
-@pytest.mark.limit(300)
+@pytest.mark.limit(600)
 def test_the_largest_value(server):
     """512 MB: set, measured, read in part and as a whole, refused by one byte more."""
     size = 32 << 20 if LIGHT else 512 << 20
-    c = server.client(timeout=120 * SLOW)
+    c = server.client(timeout=2 * PATIENCE)
     if LIGHT:
         assert c.command('CONFIG', 'SET', 'proto-max-bulk-len', size) == b'OK'
     piece = random.Random(7).randbytes(1 << 20)
@@ -419,7 +449,7 @@ def test_client_query_buffer_limit(start):
         c.send(b'*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$8000000\r\n')
         for _ in range(70):
             c.send(b'x' * 100000)
-        _, closed = c.read_to_end(5 * SLOW)
+        _, closed = c.read_to_end()
         assert closed
     except ConnectionError:
         pass

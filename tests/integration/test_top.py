@@ -6,13 +6,13 @@ import select
 import subprocess
 import time
 
-from server import ROOT, SLOW
+from server import PATIENCE, ROOT
 
 TOP = os.path.join(ROOT, 'tools', 'top')
 
 
 def once(server):
-    return subprocess.run([TOP, '127.0.0.1:%d' % server.port, '--once'], capture_output=True, text=True, timeout=20 * SLOW)
+    return subprocess.run([TOP, '127.0.0.1:%d' % server.port, '--once'], capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_one_frame(server):
@@ -30,7 +30,7 @@ def test_a_frame_of_redis_has_no_threads(reference):
 
 
 def test_a_server_that_is_not_there(server):
-    out = subprocess.run([TOP, '127.0.0.1:1', '--once'], capture_output=True, text=True, timeout=20 * SLOW)
+    out = subprocess.run([TOP, '127.0.0.1:1', '--once'], capture_output=True, text=True, timeout=PATIENCE)
     assert out.returncode == 1 and 'refused' in out.stderr and 'Traceback' not in out.stderr
 
 
@@ -39,7 +39,7 @@ def test_live_view_redraws_in_place(server):
     if not pid:
         os.environ['TERM'] = 'xterm'
         os.execv(TOP, [TOP, '127.0.0.1:%d' % server.port, '--every', '0.2'])
-    text, deadline = b'', time.monotonic() + 20 * SLOW
+    text, deadline = b'', time.monotonic() + PATIENCE
     while text.count(b'\x1b[H') < 4 and time.monotonic() < deadline:
         if select.select([terminal], [], [], .1)[0]:
             text += os.read(terminal, 65536)

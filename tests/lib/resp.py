@@ -121,7 +121,7 @@ def encode(*args):
 class Client:
     """One connection. address: a port of 127.0.0.1, a (host, port), or the path of a Unix socket."""
 
-    def __init__(self, address, timeout=20.0, receive_buffer=None):
+    def __init__(self, address, timeout=60.0, receive_buffer=None):
         if isinstance(address, int):
             address = ('127.0.0.1', address)
         if isinstance(address, str):
@@ -250,13 +250,13 @@ class Client:
         except socket.timeout:
             return True
         finally:
-            self.socket.settimeout(20.0)
+            self.socket.settimeout(60.0)
         if not got:
             raise Closed(b'')
         self.buffer, self.at = got, 0
         return False
 
-    def read_to_end(self, timeout=5.0):
+    def read_to_end(self, timeout=60.0):
         """Everything that comes until the server closes the connection: (bytes, True), or, if it does not within timeout, (bytes, False)."""
         got = [self.buffer[self.at:]]
         self.buffer, self.at = b'', 0

@@ -22,6 +22,9 @@ from resp import Client, Closed, Error
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # A sanitizer makes everything slower: waits are this many times longer.
 SLOW = float(os.environ.get('DARTER_TEST_SLOW', '1'))
+# Seconds: who has waited so long waits for what does not come. A bound for what hangs, none for what is slow: a machine may take the CPU away for
+# seconds at any moment.
+PATIENCE = 60 * SLOW
 
 FAULTS = re.compile(
     r'ERROR: \w*Sanitizer|WARNING: ThreadSanitizer|runtime error:|Assertion .* failed|assertion failed|SUMMARY: \w+Sanitizer|'
@@ -45,6 +48,15 @@ def redis_binary():
     if not check:
         raise ServerFault('redis-server is not installed (package redis-tools)')
     return [check, 'redis-server']
+
+
+def wait_for(happened):
+    """Asks until it is true; returns what it was."""
+    end = time.monotonic() + PATIENCE
+    while not (is_so := happened()):
+        assert time.monotonic() < end, 'it did not happen'
+        time.sleep(.01)
+    return is_so
 
 
 _next_port = None
@@ -132,8 +144,8 @@ class Server:
 
     # Life
 
-    def wait_ready(self, timeout=15.0):
-        deadline = time.monotonic() + timeout * SLOW
+    def wait_ready(self, timeout=PATIENCE):
+        deadline = time.monotonic() + timeout
         address = self.address()
         while True:
             if self.process.poll() is not None:
@@ -148,7 +160,7 @@ class Server:
                 pass
             if time.monotonic() > deadline:
                 raise ServerFault('the server did not answer within %g s: %s\n%s' %
-                                  (timeout * SLOW, ' '.join(self.command_line), self.log()))
+                                  (timeout, ' '.join(self.command_line), self.log()))
             time.sleep(0.01)
 
     def is_ours(self, client):
@@ -188,12 +200,12 @@ class Server:
         self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def wait_end(self, timeout=20.0):
+    def wait_end(self):
         """Waits until the server ends by itself; returns its exit status."""
         try:
-            return self.process.wait(timeout * SLOW)
+            return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            fault = 'the server did not end within %g s:\n%s' % (timeout * SLOW, self.log())
+            fault = 'the server did not end within %g s:\n%s' % (PATIENCE, self.log())
             self.kill()
             raise ServerFault(fault) from None
 
@@ -208,7 +220,7 @@ class Server:
             if died is None:
                 self.process.send_signal(with_signal)
                 try:
-                    self.process.wait(20 * SLOW)
+                    self.process.wait(PATIENCE)
                 except subprocess.TimeoutExpired:
                     self.process.kill()
                     self.process.wait()
@@ -249,18 +261,18 @@ class Server:
 
     def client(self, **options):
         """A raw client that is closed together with the server."""
-        c = Client(self.address(), **{'timeout': 20.0 * SLOW, **options})
+        c = Client(self.address(), **{'timeout': PATIENCE, **options})
         self.clients.append(c)
         return c
 
     def redis(self, **options):
         """A redis-py client."""
         import redis
-        return redis.Redis(host='127.0.0.1', port=self.port, socket_timeout=20 * SLOW, **options)
+        return redis.Redis(host='127.0.0.1', port=self.port, socket_timeout=PATIENCE, **options)
 
     def info(self, section=None):
         """INFO as a dictionary of strings."""
-        with Client(self.address(), timeout=20.0 * SLOW) as c:
+        with Client(self.address(), timeout=PATIENCE) as c:
             reply = c.command('INFO', *([section] if section else []))
         assert isinstance(reply, bytes) and not isinstance(reply, Error), reply
         lines = (line.partition(':') for line in reply.decode().splitlines() if line and not line.startswith('#'))
@@ -271,6 +283,10 @@ class Server:
         with open('/proc/%d/stat' % self.process.pid) as f:
             fields = f.read().rpartition(')')[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def turns(self, client):
+        """How many turns all threads have made so far: one that sleeps makes none, but a few for each time that somebody asks for this."""
+        return sum(map(int, re.findall(rb'^thread\d+:.*\bticks=(\d+)', bytes(client.command('INFO', 'threads')), re.M)))
 
     def peak_bytes(self):
         """The most that was ever resident."""

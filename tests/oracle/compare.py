@@ -9,9 +9,9 @@ import re
 
 from generate import DIRECTIVES, MUTE, OTHER_ADDRESS, OTHER_ID, OWN_ADDRESS, OWN_ID, PAUSE, RUN, SCAN
 from resp import Client, Closed, Error, Map, NIL, NULL, ProtocolFault, Simple, Verbatim, as_cli, encode, same
-from server import SLOW
+from server import PATIENCE, SLOW
 
-NEAR_S, NEAR_MS = 2, 2500       # how far apart two times to live may be: the two servers run the same command at different moments
+NEAR_S, NEAR_MS = 15, 15500       # how far apart two times to live may be: the two servers run the same command at different moments
 MARK = b'the-mark-after-muted-commands'
 
 
@@ -48,7 +48,7 @@ def _scan_shape(_command, a, b):
 
 def _two_numbers(_command, a, b):
     """TIME."""
-    return all(type(r) is list and len(r) == 2 and all(type(x) is bytes and x.isdigit() for x in r) for r in (a, b)) and abs(int(a[0]) - int(b[0])) <= 2
+    return all(type(r) is list and len(r) == 2 and all(type(x) is bytes and x.isdigit() for x in r) for r in (a, b)) and abs(int(a[0]) - int(b[0])) <= NEAR_S
 
 
 def _hello(_command, a, b):
@@ -253,7 +253,7 @@ class Pair:
         self.queued = []                # of each connection: what it has queued inside MULTI
         self.called = []                # of each connection, what the two servers call it: (id, address)
         self.commands = 0
-        self.patience = 10 * SLOW       # seconds for a reply
+        self.patience = PATIENCE        # for a reply
         with Client(self.reference.address()) as c:
             self.defaults = [(name, dict(zip(*[iter(c.command('CONFIG', 'GET', name))] * 2))[name]) for name in DIRECTIVES]
 
@@ -458,11 +458,14 @@ def encode_cached(command):
 
 # Shrinking: the generator of the long runs is plain random, so the smallest script that still shows a difference is searched for here.
 
-def shrink(pair, script, first, seconds=20.0):
+SHRINK_SECONDS = 20
+
+
+def shrink(pair, script, first):
     """Returns (script, difference): as small as it can be made within that time. first: the difference that was seen."""
-    patience, pair.patience = pair.patience, 1.5 * SLOW
+    patience, pair.patience = pair.patience, 5 * SLOW
     try:
-        return _shrink(pair, script, first, time.monotonic() + seconds * SLOW)
+        return _shrink(pair, script, first, time.monotonic() + SHRINK_SECONDS * SLOW)
     finally:
         pair.patience = patience
 

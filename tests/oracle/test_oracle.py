@@ -11,6 +11,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
+import compare
 from compare import Difference, Pair, describe, shrink
 from configurations import SOAK, configurations, seed
 from generate import Generator
@@ -115,7 +116,9 @@ class Liar(Client):
         return reply + 1 if type(reply) is int and reply == 256 else reply
 
 
-def test_a_wrong_reply_is_found_and_shrunk():
+@pytest.mark.limit(300)
+def test_a_wrong_reply_is_found_and_shrunk(monkeypatch):
+    monkeypatch.setattr(compare, 'SHRINK_SECONDS', 100)         # what is asked is how far it gets, not how fast
     pair = Pair(start_redis, start_redis, client=lambda server: Liar(server.address()))
     try:
         with pytest.raises(AssertionError) as caught:
