@@ -8,20 +8,13 @@ import time
 import pytest
 
 from resp import Client, Closed, Error, encode
-from server import SLOW
+from server import SLOW, wait_for
 
 
 def lines_of(client, *args):
     """CLIENT LIST as a list of dicts."""
     text = client.command('CLIENT', 'LIST', *args)
     return [dict(field.partition('=')[::2] for field in line.split(' ')) for line in bytes(text).decode().splitlines()]
-
-
-def wait_until(true, seconds=10):
-    deadline = time.monotonic() + seconds * SLOW
-    while not true():
-        assert time.monotonic() < deadline, 'it never came true'
-        time.sleep(.01)
 
 
 def closed(client):
@@ -125,12 +118,12 @@ def quit_unread(server, times=20):
 
 
 def only_one_is_left(client):
-    wait_until(lambda: len(lines_of(client)) == 1)
+    wait_for(lambda: len(lines_of(client)) == 1)
 
 
 def test_kill_ends_those_that_close_after_replies_nobody_reads(server):
     admin, held = server.client(), quit_unread(server)
-    wait_until(lambda: any(line['cmd'] == 'quit' for line in lines_of(admin)))
+    wait_for(lambda: any(line['cmd'] == 'quit' for line in lines_of(admin)))
     assert admin.command('CLIENT', 'KILL', 'TYPE', 'normal') == 1
     only_one_is_left(admin)
     held.close()
@@ -148,7 +141,7 @@ def test_limits_hold_for_those_that_close_after_their_replies(server, limit):
         """Asked by a new client each time: one of the limits is for idle clients, which on a busy machine this one might be."""
         with server.client() as c:
             return len(lines_of(c)) == 1
-    wait_until(gone)
+    wait_for(gone)
     held.close()
 
 
@@ -186,7 +179,7 @@ def test_pause_write_lets_reads_go_on_and_holds_writes_until_unpause(server):
     admin, reader = server.client(), server.client()
     reader.command('SET', 'k', 'old')
     assert admin.command('CLIENT', 'PAUSE', 100000, 'WRITE') == b'OK'
-    writers = [server.client(timeout=20 * SLOW) for _ in range(4)]
+    writers = [server.client() for _ in range(4)]
     for i, w in enumerate(writers):
         w.send(encode('SET', 'k%d' % i, 'new') + encode('GET', 'k%d' % i))
     assert reader.command('GET', 'k') == b'old'
@@ -205,26 +198,31 @@ def test_clients_that_leave_during_a_pause_are_gone_and_their_commands_with_them
         with server.client() as c:
             c.send(encode('PING') + encode('SET', 'k', 'v'))
             assert c.read() == b'PONG'
-            wait_until(lambda: any(line['cmd'] == 'set' for line in lines_of(admin)))
+            wait_for(lambda: any(line['cmd'] == 'set' for line in lines_of(admin)))
     only_one_is_left(admin)
     assert admin.command('CLIENT', 'UNPAUSE') == b'OK'
     assert admin.command('EXISTS', 'k') == 0
 
 
 def test_a_pause_ends_by_itself(server):
-    admin, writer = server.client(), server.client(timeout=20 * SLOW)
+    admin, writer = server.client(), server.client()
     assert admin.command('CLIENT', 'PAUSE', 60, 'WRITE') == b'OK'
     assert writer.command('SET', 'k', 'v') == b'OK'
 
 
 def test_during_a_pause_an_expired_key_is_hidden_and_not_deleted(server):
     admin, reader = server.client(), server.client()
-    assert admin.pipeline([('SET', 'k', 'v', 'PX', 200), ('CLIENT', 'PAUSE', 100000, 'WRITE')]) == [b'OK', b'OK']
-    wait_until(lambda: not reader.command('GET', 'k'))
+    for ms in (200, 2000, 20000):
+        begin = time.monotonic()
+        assert admin.pipeline([('SET', 'k', 'v', 'PX', ms), ('CLIENT', 'PAUSE', 100000, 'WRITE')]) == [b'OK', b'OK']
+        if time.monotonic() - begin < ms / 1000:        # else it may have been too late
+            break
+        assert admin.pipeline([('CLIENT', 'UNPAUSE'), ('CONFIG', 'RESETSTAT')]) == [b'OK', b'OK']
+    wait_for(lambda: not reader.command('GET', 'k'))
     time.sleep(.1)
     assert server.info('stats')['expired_keys'] == '0'
     admin.command('CLIENT', 'UNPAUSE')
-    wait_until(lambda: server.info('stats')['expired_keys'] == '1')
+    wait_for(lambda: server.info('stats')['expired_keys'] == '1')
 
 
 def test_the_longest_pause_is_taken(server):
@@ -249,7 +247,7 @@ def test_clients_above_their_memory_limit_go_the_largest_first(start):
     small.command('SET', 'v', 'x' * 10000)
     protected = server.client(receive_buffer=4096)
     protected.command('CLIENT', 'NO-EVICT', 'on')
-    greedy = server.client(receive_buffer=4096, timeout=20 * SLOW)
+    greedy = server.client(receive_buffer=4096)
     with pytest.raises((ConnectionError, Closed)):
         for _ in range(3000):
             greedy.send(encode('GET', 'v') * 10)
@@ -278,7 +276,7 @@ def test_a_large_idle_client_goes_for_what_small_ones_on_other_threads_take(serv
     assert admin.command('CONFIG', 'SET', 'maxmemory-clients', '4mb') == b'OK'
     large = server.client()
     large.send(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3000000\r\n' + b'x' * 2900000)
-    wait_until(lambda: any(int(line['tot-mem']) > 2900000 for line in lines_of(admin)))
+    wait_for(lambda: any(int(line['tot-mem']) > 2900000 for line in lines_of(admin)))
     small = [server.client() for _ in range(24)]
     for c in small:
         c.send(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000\r\n' + b'x' * 90000)
@@ -288,34 +286,30 @@ def test_a_large_idle_client_goes_for_what_small_ones_on_other_threads_take(serv
         assert c.read() == b'OK'
 
 
-def longest_slices_us(server):
-    """Of each thread's long commands, in CPU time."""
-    threads = server.info('threads')
-    return [float(re.search(r'longest_usec=([\d.]+)', threads['thread%d_long' % n]).group(1)) for n in range(int(server.info('server')['threads']))]
+def long_slices(client, figure='slices'):
+    """Of each thread's long commands: how many slices they took, or how many us of CPU time (usec)."""
+    return [float(x) for x in re.findall(rb'^thread\d+_long:.*\b%s=([\d.]+)' % figure.encode(), bytes(client.command('INFO', 'threads')), re.M)]
 
 
 @pytest.mark.alone
 @pytest.mark.each_back_end
-def test_list_of_ten_thousand_clients_takes_no_long_slice(start):
+def test_list_of_ten_thousand_clients_takes_many_slices(start):
+    """Of 16 clients each, whatever a client costs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = 1000 if SLOW > 1 else 10000
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     many = []
     try:
         server = start(threads=2, options=[('maxclients', count + 100)])
-        many = [Client(server.address(), timeout=60 * SLOW) for _ in range(count)]
-        with server.client(timeout=60 * SLOW) as c:
-            # What is systematic is there every time; the machine's whims are not.
-            best = [float('inf')] * 2
-            for protocol in (2, 3) * 15:
+        many = [Client(server.address()) for _ in range(count)]
+        with server.client() as c:
+            for protocol in (2, 3):
                 c.command('HELLO', protocol)
                 c.command('CONFIG', 'RESETSTAT')
                 lines = c.command('CLIENT', 'LIST').splitlines()
                 assert len({line.split(b' ')[0] for line in lines}) == len(lines) == count + 1
-                best = list(map(min, best, longest_slices_us(server)))
-                if max(best) < 1000 * SLOW:
-                    break
-            assert 0 < min(best) and max(best) < 1000 * SLOW, best
+                print('the longest slice of each thread took so many us of CPU: %s' % long_slices(c, 'longest_usec'))
+                assert min(long_slices(c)) >= (count / 2 - 10) / 16, long_slices(c)     # connections are dealt in turn
     finally:
         for c in many:
             c.close()
@@ -367,25 +361,32 @@ def test_names_count_where_the_memory_of_clients_has_a_limit(start):
 @pytest.mark.alone
 @pytest.mark.each_back_end
 def test_a_hundred_thousand_ids_or_filters_hold_nobody_up(start):
-    """They are read once, in slices: not by every slice, and not for every connection."""
+    """They are read once, in slices of 512: not by every slice, and not for every connection. How fast, does not matter: many are compared with few."""
     count = 10000 if SLOW > 1 else 100000
     server = start(threads=2)
-    others = [server.client() for _ in range(100)]
-    numbers = {other.command('CLIENT', 'ID') for other in others}
-    c = server.client(timeout=60 * SLOW)
+    c = server.client()
+    others, numbers = [], set()
+
+    def cost_us(count):
+        """CPU time of both commands. What they take is there every time; the machine's whims are not."""
+        ids = [*range(10 ** 9, 10 ** 9 + count), 0, -1, *sorted(numbers)[::2]]
+        best = float('inf')
+        for _ in range(3):
+            c.command('CONFIG', 'RESETSTAT')
+            listed = {int(line.split()[0][3:]) for line in bytes(c.command('CLIENT', 'LIST', 'ID', *ids)).splitlines()}
+            assert listed == numbers & set(ids)
+            assert c.command('CLIENT', 'KILL', *['SKIPME', 'yes'] * (count // 2), 'ID', 10 ** 9, 'TYPE', 'normal') == 0
+            assert min(long_slices(c)) >= 2 * count / 512, long_slices(c)
+            best = min(best, sum(long_slices(c, 'usec')))
+        return best
+
+    alone = cost_us(count)
+    others += [server.client() for _ in range(100)]
+    numbers |= {other.command('CLIENT', 'ID') for other in others}
+    beside, tenth = cost_us(count), cost_us(count // 10)
+    print('%d: %.0f us, beside 100 others %.0f us; a tenth of them beside these: %.0f us' % (count, alone, beside, tenth))
+    assert beside < 10 * alone and beside < 40 * tenth
     ids = [*range(10 ** 9, 10 ** 9 + count), 0, -1, *sorted(numbers)[::2]]
-    best = [float('inf')] * 2
-    for _ in range(10):  # what is systematic is there every time; the machine's whims are not
-        c.command('CONFIG', 'RESETSTAT')
-        listed = {int(line.split()[0][3:]) for line in bytes(c.command('CLIENT', 'LIST', 'ID', *ids)).splitlines()}
-        assert listed == numbers & set(ids) and len(listed) == 50
-        assert c.command('CLIENT', 'KILL', *['SKIPME', 'yes'] * (count // 2), 'ID', 10 ** 9, 'TYPE', 'normal') == 0
-        best = list(map(min, best, longest_slices_us(server)))
-        if max(best) < 1000 * SLOW:
-            break
-    assert 0 < min(best) and max(best) < 1000 * SLOW, best
-    slices = [int(re.search(r'slices=(\d+)', server.info('threads')['thread%d_long' % n]).group(1)) for n in range(2)]
-    assert min(slices) > count / 1000, slices
     # One that is wrong, at the very end: nobody is listed or killed.
     assert c.command('CLIENT', 'LIST', 'ID', *ids, 'x') == b'ERR Invalid client ID'
     assert c.command('CLIENT', 'KILL', *['SKIPME', 'yes'] * count, 'ID', 'x') == b'ERR client-id should be greater than 0'

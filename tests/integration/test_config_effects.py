@@ -11,7 +11,7 @@ import pytest
 
 from configurations import LIGHT
 from resp import NIL, encode
-from server import ROOT, SLOW, Server
+from server import PATIENCE, ROOT, Server
 from test_config import DOCUMENT
 
 # Directive: file and function of the test that shows it at work.
@@ -79,7 +79,7 @@ def test_tcp_keepalive(start):
 
     def timers():
         """What is shown as soon as nothing waits for its acknowledgement, whose timer is shown instead."""
-        end = time.monotonic() + 10 * SLOW
+        end = time.monotonic() + PATIENCE
         while 'timer:(on,' in (shown := ss('-o', 'sport', '= :%d' % server.port)) and time.monotonic() < end:
             time.sleep(.05)
         return re.findall(r'timer:\(keepalive,(\w+)', shown)
@@ -182,10 +182,10 @@ def expired_beside_commands(c, percent, keys, commands):
 @pytest.mark.each_back_end
 def test_housekeeping_gets_its_share_of_a_busy_thread(start):
     """housekeeping-percent: beside the same commands, 1 % frees a fraction of what 80 % frees; how fast either is, does not matter."""
-    c = start(threads=1, options=[('enable-debug-command', 'yes')]).client(timeout=60 * SLOW)
-    keys, commands = (30000, 4000) if LIGHT else (300000, 40000)
+    c = start(threads=1, options=[('enable-debug-command', 'yes')]).client(timeout=PATIENCE)
+    keys, commands = (30000, 2000) if LIGHT else (300000, 10000)
     few = many = 0
-    for turn in range(10):  # a machine that lends the thread no time gives 1 % of that to housekeeping as well
+    for turn in range(10):  # a machine that takes the CPU away gives 1 % of that time to housekeeping as well
         few += expired_beside_commands(c, 1, keys, commands)
         many += expired_beside_commands(c, 80, keys, commands)
         if turn >= 2 and 0 < few * 3 < many:
