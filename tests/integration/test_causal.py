@@ -71,7 +71,7 @@ def test_a_second_counter_never_overtakes_the_first(server):
     writers = [subprocess.Popen([sys.executable, '-B', '-c', script], stderr=subprocess.DEVNULL) for _ in range(2)]
     try:
         c, d = server.client(), server.client()
-        end, rounds, equal = time.monotonic() + SECONDS, 0, 0
+        end, rounds, equal, second = time.monotonic() + SECONDS, 0, 0, 0
         while time.monotonic() < end or rounds <= 20 or second <= 20:
             for a, b in pairs:
                 second = int(c.command('GET', b) or 0)

@@ -14,7 +14,7 @@ import pytest
 
 from configurations import LIGHT
 from resp import Client, Closed, Error, encode
-from server import PATIENCE, ROOT, SLOW, Server, free_port, wait_for
+from server import PATIENCE, ROOT, SLOW, free_port, wait_for
 
 
 def wait_for_clients(server, most):

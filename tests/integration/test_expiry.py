@@ -6,7 +6,7 @@ import time
 import pytest
 
 from configurations import LIGHT
-from resp import NIL, encode
+from resp import NIL
 from server import SLOW, wait_for
 
 DEBUG = [('enable-debug-command', 'yes')]
