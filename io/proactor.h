@@ -49,6 +49,7 @@ struct stream {
     bool sending;               /* a send is out: its bytes must not change until EV_SENT */
     bool vectored : 1;          /* ... of more than one iovec: send_rest counts, else send_at */
     bool connecting : 1;        /* neither receives nor sends yet */
+    bool local : 1;             /* io_uring: a Unix socket */
     int16_t error;              /* of the due events */
     struct stream *prev, *next; /* in that list */
     char *direct;               /* recv_into: where to go on, */

@@ -67,10 +67,11 @@ static struct io_uring_sqe *get_sqe(struct uring *u) {
     }
 }
 
-/* once: takes one buffer, so that the starved share what there is. A multishot receive would take all the buffers that it can fill. */
+/* once: takes one buffer, so that the starved share what there is. A multishot receive would take all the buffers that it can fill.
+ * On a Unix socket each receive is armed anew: Linux before 7.0 loses the end of the file of a multishot receive there, if it comes with the last bytes. */
 static void arm_pool(struct uring *u, struct stream *s, bool once) {
     struct io_uring_sqe *sqe = get_sqe(u);
-    if (once) io_uring_prep_recv(sqe, s->fd, NULL, 0, 0);
+    if (once || s->local) io_uring_prep_recv(sqe, s->fd, NULL, 0, 0);
     else io_uring_prep_recv_multishot(sqe, s->fd, NULL, 0, 0);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = 0;
@@ -470,13 +471,20 @@ static bool uring_next(struct proactor *p, struct event *ev) {
 
 /* ---- streams, listeners, wakes ---- */
 
+static bool is_local(int fd) {
+    int domain = 0;
+    return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &(socklen_t){sizeof domain}) && domain == AF_UNIX;
+}
+
 static int uring_add(struct proactor *p, struct stream *s) {
     (void)p; /* the next wait arms it; a descriptor that is none shows as EV_CLOSED */
+    s->local = is_local(s->fd);
     return s->fd < 0 ? -EBADF : 0;
 }
 
 static void uring_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size) {
     struct io_uring_sqe *sqe = get_sqe((struct uring *)p);
+    s->local = is_local(s->fd);
     io_uring_prep_connect(sqe, s->fd, address, size);
     sqe->user_data = (uintptr_t)s | OP_CONNECT;
     s->ops_out++;

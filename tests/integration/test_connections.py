@@ -267,6 +267,22 @@ def test_a_unix_socket_of_a_living_server_is_a_clear_error(start, tmp_path):
     assert first.client().command('PING') == b'PONG'
 
 
+def test_the_end_of_a_connection_that_comes_with_its_last_bytes_is_not_missed(start, tmp_path):
+    """Both reach a thread that is busy, as one wake-up."""
+    path = str(tmp_path / 'end.sock')
+    server = start(port=0, options=[('unixsocket', path), ('enable-debug-command', 'yes')], threads=1)
+    busy, ends = server.client(), [server.client() for _ in range(20)]
+    assert [c.command('PING') for c in ends] == [b'PONG'] * len(ends)
+    busy.send(encode('DEBUG', 'SLEEP', '.5'))
+    time.sleep(.1)
+    for c in ends:
+        c.send(b'*1\r\n')  # no whole command: a reply that is read would be another wake-up
+        c.socket.shutdown(socket.SHUT_WR)
+    for c in ends:
+        c.socket.settimeout(10 * SLOW)
+        assert c.socket.recv(1) == b''
+
+
 def test_the_unix_socket_goes_with_the_server_whatever_was_set(start, tmp_path):
     path = str(tmp_path / 'darter.sock')
     server = start(port=0, options=[('unixsocket', path)])
