@@ -10,6 +10,7 @@
 #include "server/conn.h"
 #include "server/debug_blockpop.h"
 #include "server/debug_replies.h"
+#include "server/debug_schedule.h"
 #include "server/debug_table.h"
 #include "server/route.h"
 #include "server/thread.h"
@@ -195,6 +196,7 @@ const char *const debug_help[] = {"BATCH <tick|connection>",
     "ROUTE <hash|local>",
     "    local: every key is on the shard of the thread that the client is connected to, so that each thread has its own keys: to measure "
     "what hops cost.",
+    "SCHEDULE", "    Show the transactions under way: the queue of each shard, with intents, and the state of each on its thread.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
     "SLEEP <seconds>", "    Stop the server for <seconds>. Decimals allowed.", NULL};
@@ -225,6 +227,7 @@ const struct command debug_subcommands[] = {
         .on_shard = waiting_at_once,
         .keys = {KEY_RANGE(3, -1, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)},
         .n_key_specs = 1},
+    {.name = "schedule", .arity = 2, .plan = PLAN_ALL, .merge = MERGE_TEXT, .flags = DEBUG_FLAGS | CMD_SLICED, .on_shard = debug_schedule},
     {.name = "populate",
         .arity = -3,
         .plan = PLAN_ALL,
