@@ -148,6 +148,16 @@ def test_what_is_gone_by_the_end_of_exec_serves_nobody(server):
             assert waiter.read() == [b'a', b'vw']
 
 
+def test_nobody_is_served_in_the_middle_of_a_command_of_many_keys(server):
+    """It goes through them in waves, and comes to the key again in the last."""
+    many = [x for n in range(5000) for x in (b'many:%d' % n, b'x')]
+    with server.client() as waiter, server.client() as pusher:
+        for keys in (['to'], [*KEYS, 'to']):
+            park(server, waiter, 0, *keys)
+            assert pusher.pipeline([('MSET', 'to', 'first', *many, 'to', 'second'), ('EXISTS', 'to')]) == [b'OK', 0]
+            assert waiter.read() == [b'to', b'second']
+
+
 def test_other_databases_flushes_and_swaps_of_nothing_serve_nobody(server):
     with server.client() as waiter, server.client() as pusher:
         park(server, waiter, 0, *KEYS)
@@ -539,6 +549,36 @@ def test_each_value_is_taken_once_or_still_there(server, keys):
     load = Load(server, keys)
     found, pushed = load.run(load.push, load.push, load.push, load.pop, load.pop, load.pop, load.leave, load.leave, load.unblock, load.upset)
     assert found == pushed and len(load.popped) > 20
+    wait_for(lambda: blocked(server), 0)
+
+
+@pytest.mark.parametrize('keys', [KEYS[:1], KEYS[:3], KEYS], ids=['one key', 'three keys', 'many keys'])
+def test_nobody_goes_on_waiting_for_what_is_there(server, keys):
+    """Whoever waits has no time to be over, and all wait for all keys: if a push between looking and parking were missed, the last would never end."""
+    rounds, poppers = 200 // (4 if LIGHT else 1), 4
+    popped, faults = [[] for _ in range(poppers)], []
+
+    def pop(number):
+        rng = random.Random(number)
+        try:
+            with server.client(timeout=60) as c:
+                for _ in range(rounds):
+                    popped[number].append(c.command('DEBUG', 'BLOCKPOP', 0, *rng.sample(keys, len(keys)))[1])
+        except Exception as fault:      # noqa: BLE001
+            faults.append('%s: %s' % (type(fault).__name__, fault))
+
+    threads = [threading.Thread(target=pop, args=(number,)) for number in range(poppers)]
+    for t in threads:
+        t.start()
+    with server.client(timeout=60) as c:
+        rng = random.Random(len(keys))
+        for number in range(rounds * poppers):
+            while not faults and c.command('SET', rng.choice(keys), number, 'NX') != b'OK':
+                pass
+    for t in threads:
+        t.join()
+    assert not faults, faults[0]
+    assert sorted(int(v) for each in popped for v in each) == list(range(rounds * poppers))
     wait_for(lambda: blocked(server), 0)
 
 
