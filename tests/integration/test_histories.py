@@ -82,7 +82,7 @@ def test_registers_are_strictly_serialisable(server, cut):
         ops += crowd.play(registers.last)
         fault = registers_fault(ops)
         assert not fault, fault
-    assert bool(crowd.cuts) == bool(cut)
+    assert LIGHT or bool(crowd.cuts) == bool(cut)
 
 
 # ---- lists ----
@@ -146,7 +146,7 @@ def test_appended_lists_are_strictly_serialisable(server, longest, cut):
     ops += crowd.play(lists.last)
     fault = lists_fault(ops)
     assert not fault, fault
-    assert bool(crowd.cuts) == bool(cut)
+    assert LIGHT or bool(crowd.cuts) == bool(cut)
 
 
 # ---- a bank ----
@@ -190,7 +190,7 @@ def test_money_that_watched_transfers_move_about_is_neither_made_nor_lost(server
     count = 400 * MANY // (8 if LIGHT else 1)
     crowd.play(*[transfers(count, done) for _ in range(5)], *[audits(count, faults) for _ in range(3)], stall(count // 4), stall(count // 4))
     assert not faults, faults[0]
-    assert any(done) and crowd.cuts
+    assert any(done) and (LIGHT or crowd.cuts)
 
 
 # ---- causes ----
