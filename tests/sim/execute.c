@@ -12,7 +12,8 @@
 static bool find_key(struct thread *of, const struct part *p, struct key *k) {
     const struct world *w = of->world;
     const char *name = w->names[p->key];
-    return key_find(of->shard, of->shard->dbs[p->db], w->hashes[p->key], name, (uint32_t)strlen(name), k);
+    bool finds = part_writes(p) || sim_fault == FAULT_EXPIRY_TAKES;
+    return (finds ? key_find : key_look)(of->shard, of->shard->dbs[p->db], w->hashes[p->key], name, (uint32_t)strlen(name), k);
 }
 
 static void read_value(struct world *w, struct part *p, const struct key *k) {
@@ -80,7 +81,7 @@ static void run_part(struct thread *of, struct op *op, struct part *p) {
     uint64_t expired = s->stats.expired_lazy;
     if (of->watermark < op->drawn) of->watermark = op->drawn;
     s->now_ms = op->now_ms;
-    s->hide_expired = !part_writes(p) && sim_fault != FAULT_EXPIRY_TAKES;
+    s->hide_expired = true;
     bool found = find_key(of, p, &k);
     s->hide_expired = false;
     p->at = ++of->world->moment;
