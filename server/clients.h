@@ -1,6 +1,6 @@
 /* CLIENT's subcommands that look at other connections: LIST, INFO, KILL, UNBLOCK, NO-EVICT, GETREDIR.
  *
- * Connections belong to their threads, so each thread does its part, as a piece on its shard; LIST and KILL go on in slices.
+ * Connections belong to their threads, so each thread does its part, as a piece on its shard; LIST, KILL and UNBLOCK go on in slices.
  */
 #ifndef SERVER_CLIENTS_H
 #define SERVER_CLIENTS_H

@@ -73,8 +73,8 @@ enum command_flags {
     CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
-    CMD_SETTLES = 1 << 27,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
     CMD_SESSION = 1 << 26,    /* not shown: of PLAN_CONNECTION: changes the connection (or more) by more than its database */
+    CMD_SETTLES = 1 << 27,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */

@@ -5,7 +5,7 @@
  *   state     | what it is                                        | leaves to
  *   RUNNING   | commands are dispatched as they come              | WAITING, CLOSING
  *   WAITING   | the next command needs all before it finished     | RUNNING or BUSY, when they are; CLOSING
- *   BUSY      | a task (several shards), or parked, is under way  | RUNNING, when it is done; CLOSING
+ *   BUSY      | a task is under way, or its command is parked     | RUNNING, when it is done; CLOSING
  *   CLOSING   | nothing more is dispatched; replies may go out    | REMOVED, when nothing is under way
  *   REMOVED   | the proactor lets go of the socket                | freed at EV_REMOVED
  *

@@ -1,4 +1,4 @@
-/* Courses: tasks whose steps another file decides (exec.c, multi.c). A task waits for one thing at a time; when that is there its course's on() is called,
+/* Courses: tasks whose steps another file decides (exec.c, multi.c, waiting.c). A task waits for one thing at a time; when that is there its course's on() is called,
  * on the connection's thread, and begins the next wait or ends the task.
  *
  *   course_send         pieces to shards
@@ -24,8 +24,8 @@ struct task_course {
     void (*on)(struct thread *t, struct task *k, void *of);
     void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
-    struct member *(*member)(
-        const struct hop *piece); /* what waits in the name of a piece that was sent to do so; of whoever holds the shard */
+    /* What waits in the name of a piece that was sent to do so; of whoever holds the shard. */
+    struct member *(*member)(const struct hop *piece);
 };
 
 /* The connection waits from here on. NULL: no memory, nothing was done. */

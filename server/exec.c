@@ -324,7 +324,8 @@ static inline __attribute__((always_inline)) void run_one(void *ctx, struct hop 
     if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(run->s, r, result->at, n_refs);
 }
 
-struct member *exec_member(const struct hop *h) {
+/* The member that waits for transactions in the name of a piece, with intents on all its keys and what is watched there. Of whoever holds the shard. */
+static struct member *member_of(const struct hop *h) {
     struct exec *x = (struct exec *)(uintptr_t)h->state;
     const struct watcher *who = x->watchers ? x->watchers[x->shard] : NULL;
     uint32_t n = 1 + (who ? who->n : 0);
@@ -531,7 +532,7 @@ static void drop_of(void *of) {
     drop(x);
 }
 
-static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of, .member = exec_member};
+static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of, .member = member_of};
 
 static void reply_at_once(struct thread *t, struct conn *c, struct exec *x, const struct command *row, struct arg *argv, uint32_t argc) {
     struct command_stats *s = &t->measure.commands[row->number];

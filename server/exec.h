@@ -20,7 +20,5 @@ void exec_start(struct thread *t, struct conn *c, const struct command *row, str
 void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, const struct spread *x, struct reply *r);
 
 hop_fn exec_piece;
-/* The member that waits for transactions in the name of a piece, with intents on all its keys and what is watched there. Of whoever holds the shard. */
-struct member *exec_member(const struct hop *piece);
 
 #endif

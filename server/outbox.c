@@ -1,6 +1,6 @@
 /* Outboxes: hops on their way to shards, batches on their way back, and the order of replies.
  *
- * Map: adding hops; running batches, own and foreign; flush (collect, borrow, publish, arm, run); returns; retiring ticks; blobs to give back.
+ * Map: adding hops; running batches, own and foreign; flush (collect, borrow, publish, draw numbers, arm, run); returns; retiring ticks; blobs to give back.
  *
  * Order of replies. A connection's commands that may finish out of order have a record (struct own) in its list; a reply at the head goes
  * straight to the connection's output, others wait in their batch. Hops on the own shard, while this thread holds it, of a connection without
@@ -279,23 +279,25 @@ static inline __attribute__((always_inline)) bool waits(struct batch_run *x, str
     return true;
 }
 
-static inline void serve_after(struct batch_run *x) {
-    if (x->s->waits.ready) waiting_serve(x->t, x->s);
+/* Who waits for a key that is there now is served: right after what brought it. */
+static inline void serve(struct thread *t, struct shard *s) {
+    if (__builtin_expect(s->waits.ready != NULL, 0)) waiting_serve(t, s);
 }
 
 static void exec_own_guarded(void *ctx, struct hop *h) {
-    struct batch *b = ((struct batch_run *)ctx)->b;
-    if (waits(ctx, h)) b->done = (uint32_t)(h - b->hops) + 1;
+    struct batch_run *x = ctx;
+    if (waits(x, h)) x->b->done = (uint32_t)(h - x->b->hops) + 1;
     else {
-        exec_own(ctx, h);
-        serve_after(ctx);
+        exec_own(x, h);
+        serve(x->t, x->s);
     }
 }
 
 static void exec_foreign_guarded(void *ctx, struct hop *h) {
-    if (waits(ctx, h)) return;
-    exec_foreign(ctx, h);
-    serve_after(ctx);
+    struct batch_run *x = ctx;
+    if (waits(x, h)) return;
+    exec_foreign(x, h);
+    serve(x->t, x->s);
 }
 
 /* Gives every hop of these batches a place in the order of its connection, so that they need not run in this order. Those without one come before
@@ -326,11 +328,6 @@ static __attribute__((cold)) void record_all(struct batch *first) {
 static void leave(struct shard *s, struct member *m) {
     schedule_remove(&s->schedule, m);
     if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s);
-}
-
-/* Who waits for a key that is there now is served: right after what brought it. */
-static inline void serve(struct thread *t, struct shard *s) {
-    if (__builtin_expect(s->waits.ready != NULL, 0)) waiting_serve(t, s);
 }
 
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */

@@ -15,7 +15,7 @@ struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task);
 void outbox_send_piece(struct thread *t, struct batch *b);
 /* A piece for a thread whose shard stands still for the task: it runs there at once, to its end; one of t's own before this returns. */
 void outbox_send_held(struct thread *t, struct batch *b);
-/* Collect, publish, arm, run. */
+/* Collect, publish, draw the numbers of transactions, arm, run. */
 void outbox_flush(struct thread *t);
 /* Shortens r to what it was, and gives references of the shard s back. */
 void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs);
@@ -31,7 +31,7 @@ void log_slow(struct thread *t, struct conn *c, const struct command *row, const
 void outbox_end(struct thread *t);
 void outbox_drop_batches(struct thread *t);
 void outbox_drain(struct thread *t);
-/* Runs a batch or gives blobs back, on the shard of thread `of`, which t holds. */
+/* Runs a batch, gives blobs back, or forgets a watcher or waiter, on the shard of thread `of`, which t holds. */
 void outbox_run_message(struct thread *t, struct thread *of, struct message *m);
 /* Runs batches of t's own (by next) on the shard of thread `of`, which t holds. */
 void outbox_run_own(struct thread *t, struct thread *of, struct batch *first);

@@ -15,7 +15,7 @@ void task_start_exclusive(struct thread *t, struct conn *c, const struct command
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* A piece has come back, or was run here. */
 void task_piece_done(struct thread *t, struct batch *b);
-/* Numbers for the transactions that are sent in this flush. */
+/* Numbers for the transactions that this flush has pushed: before it arms them (shard/schedule.h). */
 void task_draw_numbers(struct thread *t);
 void task_halt_message(struct thread *t, struct note *n);
 /* Tells the coordinator who waits for it that no transaction is under way, once that is so. */

@@ -68,6 +68,8 @@ void tick_pin_block(struct tick *k, struct block *b) {
     APPEND(k->blocks, k->n_blocks, k->blocks_capacity, b);
 }
 
+/* ---- connections ---- */
+
 void thread_add_conn(struct thread *t, struct conn *c) {
     c->next = t->conns;
     if (t->conns) t->conns->previous = c;
@@ -93,8 +95,6 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
     t->free_slots[t->n_free_slots++] = c->slot;
     pause_forget(t, c);
 }
-
-/* ---- connections ---- */
 
 void conn_mark_slow(struct thread *t, struct conn *c) {
     APPEND(t->dirty, t->n_dirty, t->dirty_capacity, c);

@@ -235,7 +235,7 @@ struct thread {
     bool monitored;           /* some connection monitors, on whatever thread */
     uint64_t commands_before; /* stats.commands at the start of the tick before */
     /* Transactions. */
-    struct task *numbers;                      /* they are sent in the next flush */
+    struct task *numbers;                      /* sent in this turn; the flush draws their numbers */
     struct task *waiting_tasks, *waiting_last; /* they begin at GO */
     uint32_t transactions;                     /* under way */
     bool no_transactions;                      /* a coordinator wants all shards to itself: none begins */

@@ -1,7 +1,7 @@
 /* Transactions: tasks whose keys lie on several shards, or are very many. server/txn.h has the states, shard/schedule.h the shards' half.
  *
- * A task sets up its members, one for each shard that takes part, and begins. Their messages go out with the next flush, which draws its number: as late
- * as possible, so that few arrive behind a higher one. Once all stand, the step function of the task's kind sends waves of hops, and lets go.
+ * A task sets up its members, one for each shard that takes part, and begins. Their messages go out with the next flush, which draws its number between
+ * publishing and arming: shard/schedule.h says why then. Once all stand, the step function of the task's kind sends waves of hops, and lets go.
  *
  * A message for a member always is a piece (struct batch) of the task, and at most one is under way for each: whatever must be sent, a withdrawal too, has
  * its room.

@@ -1,5 +1,5 @@
 /* The coordinator's half of the scheduler: the life of one transaction over several shards, as a state machine without messages, threads or memory.
- * Whoever drives it (task.c; the simulator) sends what a verdict asks for, and tells what came back. The shard's half is shard/schedule.h.
+ * Whoever drives it (transact.c; the simulator) sends what a verdict asks for, and tells what came back. The shard's half is shard/schedule.h.
  *
  *   state        | what happens                        | next        | verdict
  *   -------------+-------------------------------------+-------------+------------------------------------------------------

@@ -1,14 +1,14 @@
 /* In this file: what shards and the connection's thread share of a request; the shard's side; the connection's side.
  *
  *   state       | what it is                                             | leaves to
- *   TRYING      | one piece on the only shard: it takes, or queues up    | PARKED, done
+ *   TRYING      | one piece on the only shard: it takes, or queues up    | PARKED, SERVING, done
  *   SCHEDULED   | several shards: intents on all keys are on their way   | LOOKING, TOKEN
  *   LOOKING     | each shard tells its first key that is ready           | TAKING, QUEUING, LEAVING
  *   TAKING      | the shard of the first of these takes                  | done
- *   QUEUING     | on each shard it queues up, then its intents go        | PARKED, done
+ *   QUEUING     | on each shard it queues up, then its intents go        | PARKED, SERVING, done
  *   LEAVING     | the intents go, an error was replied                   | done
- *   TOKEN       | it was withdrawn too often: all shards are to stand still, then it does the same there | PARKED, done
- *   PARKED      | it stands in the queues                                | done; SERVING
+ *   TOKEN       | it was withdrawn too often: all shards are to stand still, then it does the same there | PARKED, SERVING, done
+ *   PARKED      | it stands in the queues                                | SERVING, done
  *   SERVING     | a shard took before it could be ended                  | done
  *
  * No push is missed between looking and queuing up, as the intents stand. A shard may take from the first queue on, before the last is reached:
@@ -68,7 +68,7 @@ struct waiting {
     struct request *request;
     struct half **halves; /* by shard; NULL: no key there */
     uint64_t timeout_ms, cycles;
-    int64_t now_ms; /* several shards: of all hops */
+    int64_t now_ms; /* of all its pieces */
     enum state state;
     enum outcome outcome; /* TRYING: the shard's */
     bool in_time_table, failed, served, dropped;

@@ -26,7 +26,7 @@
  * database of its keys an intent that says that there are some (WITHIN); a member with very many keys has one on the whole database instead
  * (cf. granular locks: Gray, Lorie, Putzolu, Traiger 1976).
  *
- * The memory of members and intents is the sender's; it must stay where it is until schedule_remove() or until schedule_add() said that it is late.
+ * The memory of members and intents is the sender's; it must stay where it is until schedule_remove() or until schedule_add() did not take it in.
  */
 #ifndef SHARD_SCHEDULE_H
 #define SHARD_SCHEDULE_H

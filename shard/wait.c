@@ -15,16 +15,17 @@ struct wait_key {
     struct wait_key *next;       /* in its bucket */
     struct wait_key *next_ready; /* in the list of those that are ready, or held */
     struct wait *first, *last;
-    struct wait *turn; /* listed: who is to be asked next; NULL: all were */
+    struct wait *turn; /* marked: who is to be asked next; NULL: all were */
     uint64_t hash;
     uint32_t size;
     uint16_t db; /* number of the database: SWAPDB changes what lies behind it */
-    bool listed; /* ready or held */
+    bool marked; /* ready or held */
     char name[];
 };
 
 /* ---- keys ---- */
 
+/* Bits that neither the shard's choice nor the table's segments depend on much, spread; as in watch.c. */
 static inline uint32_t mix(uint64_t hash) { return (uint32_t)(hash * 0x9e3779b97f4a7c15u >> 32); }
 
 /* The largest power of two that is not above the number of buckets. */
@@ -104,7 +105,7 @@ static void key_free(struct shard *s, struct waits *t, struct wait_key *k) {
 }
 
 static inline void free_if_unused(struct shard *s, struct wait_key *k) {
-    if (!k->first && !k->listed) key_free(s, &s->waits, k);
+    if (!k->first && !k->marked) key_free(s, &s->waits, k);
 }
 
 void wait_drop(struct shard *s) {
@@ -154,8 +155,8 @@ void wait_forget(struct shard *s, struct waiter *who) {
 /* ---- what makes a key ready ---- */
 
 static void make_ready(struct waits *t, struct wait_key *k) {
-    if (k->listed) return;
-    k->listed = true;
+    if (k->marked) return;
+    k->marked = true;
     k->turn = k->first;
     k->next_ready = NULL;
     if (t->last_ready) t->last_ready->next_ready = k;
@@ -204,7 +205,7 @@ void wait_let_go(struct shard *s) {
     while (t->held) {
         struct wait_key *k = t->held;
         t->held = k->next_ready;
-        k->listed = false;
+        k->marked = false;
         make_ready(t, k);
     }
 }
@@ -224,7 +225,7 @@ struct wait *wait_next(struct shard *s) {
             continue;
         }
         take_ready(t);
-        k->listed = false;
+        k->marked = false;
         k->turn = NULL;
         free_if_unused(s, k);
     }

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from configurations import LIGHT, SOAK
-from resp import NIL, Client, encode
-from server import SLOW
+from resp import NIL, encode
 
 ROUNDS = (300 if SOAK else 40) // (4 if LIGHT else 1)
 KEYS = ['n:%d' % n for n in range(8)]
@@ -38,7 +37,7 @@ class Writers:
             t.start()
 
     def loop(self, commands):
-        with Client(self.server.address(), timeout=60 * SLOW) as c:
+        with self.server.client() as c:
             while not self.over:
                 c.pipeline(commands)
 
@@ -61,7 +60,7 @@ def test_nothing_is_written_anywhere_once_a_pause_is_answered(server, kind):
     commands = [v for k, v in writers().items() if kind in (k, 'all')]
     running = Writers(server, commands * (1 if kind == 'all' else 4))
     try:
-        admins, readers = [server.client(timeout=60 * SLOW) for _ in range(2)], [server.client(timeout=60 * SLOW) for _ in range(4)]
+        admins, readers = [server.client() for _ in range(2)], [server.client() for _ in range(4)]
         for n in range(ROUNDS // (1 if kind == 'all' else 2)):
             admin = admins[n % 2]
             assert admin.command('CLIENT', 'PAUSE', 1000000, 'WRITE') == b'OK'
@@ -75,7 +74,7 @@ def test_nothing_is_written_anywhere_once_a_pause_is_answered(server, kind):
 
 
 def test_exec_is_held_if_something_in_it_writes_whenever_it_was_queued(server):
-    admin, writer, reader = server.client(), server.client(timeout=60 * SLOW), server.client(timeout=60 * SLOW)
+    admin, writer, reader = (server.client() for _ in range(3))
     assert writer.pipeline([('MULTI',), *(('SET', k, 'new') for k in KEYS)]) == [b'OK'] + [b'QUEUED'] * len(KEYS)
     assert reader.pipeline([('MULTI',), ('MGET', *KEYS)]) == [b'OK', b'QUEUED']
     assert admin.command('CLIENT', 'PAUSE', 1000000, 'WRITE') == b'OK'
@@ -87,7 +86,7 @@ def test_exec_is_held_if_something_in_it_writes_whenever_it_was_queued(server):
 
 
 def test_a_pause_of_all_holds_everybody_until_its_end(server):
-    admin, clients = server.client(timeout=60 * SLOW), [server.client(timeout=60 * SLOW) for _ in range(8)]
+    admin, clients = server.client(), [server.client() for _ in range(8)]
     start = time.monotonic()
     assert admin.command('CLIENT', 'PAUSE', 500) == b'OK'
     asked = [('GET', 'k'), ('PING',), ('MGET', *KEYS), ('SET', 'k', 'v'), ('DBSIZE',), ('CLIENT', 'UNPAUSE'), ('MULTI',), ('FLUSHALL',)]
@@ -100,7 +99,7 @@ def test_a_pause_of_all_holds_everybody_until_its_end(server):
 
 def test_what_waits_for_the_end_of_a_pause_is_not_slow(server):
     """Statistics and the slow log tell how long commands ran, not how long they were held."""
-    admin, clients = server.client(), [server.client(timeout=60 * SLOW) for _ in range(6)]
+    admin, clients = server.client(), [server.client() for _ in range(6)]
     admin.command('CONFIG', 'SET', 'slowlog-log-slower-than', 0)
     admin.command('CONFIG', 'RESETSTAT')
     assert admin.command('CLIENT', 'PAUSE', 1000000, 'WRITE') == b'OK'
@@ -122,7 +121,7 @@ def test_what_waits_for_the_end_of_a_pause_is_not_slow(server):
 
 def test_a_key_past_its_time_stays_one_key_however_a_pause_ends(server):
     """The threads' pauses don't end at the same moment: a write of one that goes on meets shards that still hide."""
-    admin, writers = server.client(), [server.client(timeout=60 * SLOW) for _ in range(4)]
+    admin, writers = server.client(), [server.client() for _ in range(4)]
     for _ in range(20 // (4 if LIGHT else 1)):
         names = ['e:%d' % n for n in range(100)]
         admin.pipeline([('SET', n, 'v', 'PX', 20) for n in names] + [('CLIENT', 'PAUSE', 1000000, 'WRITE')])

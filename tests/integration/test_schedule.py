@@ -6,14 +6,18 @@ import time
 import pytest
 
 from resp import encode
-from server import SLOW
 
 STALL = encode('CONFIG', 'GET', *('*a*b*c*%d*' % n for n in range(1000)))    # keeps its thread, and no other, busy for a tenth of a second
 
 
-def total(server, name):
-    lines = [v for thread, v in server.info('threads').items() if thread.endswith('_transactions')]
+def total(server, name, threads=r'thread\d+_transactions'):
+    """A figure of INFO threads, of all threads."""
+    lines = [v for thread, v in server.info('threads').items() if re.fullmatch(threads, thread)]
     return sum(int(dict(f.split('=') for f in line.split(','))[name]) for line in lines)
+
+
+def exclusives(server):
+    return total(server, 'exclusives', r'thread\d+')
 
 
 def members(text):
@@ -37,8 +41,8 @@ def test_an_idle_schedule_is_empty(start):
 def test_who_waits_for_an_open_transaction_is_shown_and_its_waiting_is_not_its_time(start):
     """A thread that coordinates RENAMEs is kept busy in the middle of one; a plain command meets its intents meanwhile."""
     server = start(options=[('enable-debug-command', 'yes')])
-    clients = [server.client(timeout=60 * SLOW) for _ in range(8)]
-    admin = server.client(timeout=60 * SLOW)
+    clients = [server.client() for _ in range(8)]
+    admin = server.client()
     admin.command('CONFIG', 'SET', 'slowlog-log-slower-than', 0, 'slowlog-max-len', 1000)
     pairs = [('s:%d' % n, 't:%d' % n) for n in range(60)]
     met = shown = False
@@ -83,8 +87,6 @@ def test_counters_of_transactions_count(server):
         shards = total(server, 'scheduled') // 20
         assert total(server, 'count') == 20 and total(server, 'scheduled') == total(server, 'immediate') == 20 * shards > 20
         assert total(server, 'late') == total(server, 'withdrawn') == total(server, 'given_up') == total(server, 'deferred') == total(server, 'out_of_order') == 0
-        exclusive = sum(int(dict(f.split('=') for f in v.split(','))['exclusives']) for name, v in server.info('threads').items() if re.fullmatch(r'thread\d+', name))
-        assert exclusive == 0
+        assert exclusives(server) == 0
         assert c.command('FLUSHALL') == b'OK' and c.command('SWAPDB', 0, 1) == b'OK'
-        exclusive = sum(int(dict(f.split('=') for f in v.split(','))['exclusives']) for name, v in server.info('threads').items() if re.fullmatch(r'thread\d+', name))
-        assert exclusive == 2
+        assert exclusives(server) == 2

@@ -10,6 +10,7 @@ import pytest
 
 from configurations import LIGHT, SOAK
 from resp import Closed, Error, NIL, NIL_ARRAY, NULL, encode, same
+from server import PATIENCE
 
 KEYS = [b'key:%d' % n for n in range(12)]       # enough for every shard to have some
 SECONDS = 60 if SOAK else 1.5
@@ -30,7 +31,7 @@ def blocked(server):
 
 def wait_for(what, expected):
     """Until what() is as expected; it has to become so, however long that takes."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE
     while what() != expected:
         assert time.monotonic() < until, (what(), expected)
         time.sleep(.002)
@@ -357,7 +358,7 @@ def test_the_server_ends_with_parked_clients(server):
     with server.client() as c:
         c.send(encode('SET', KEYS[0], 'v' * 50000) * 5 + encode('SHUTDOWN', 'NOSAVE'))
         c.read_to_end()
-    assert server.process.wait(30) == 0
+    assert server.wait_end() == 0
 
 
 def test_watched_keys_are_touched_by_what_is_served(server):
@@ -466,7 +467,7 @@ class Load:
         rng = random.Random(number)
         try:
             while time.monotonic() < self.end and not self.faults:
-                with self.server.client(timeout=60) as c:
+                with self.server.client() as c:
                     function(c, rng)
         except Exception as fault:      # noqa: BLE001
             self.faults.append('%s: %s' % (type(fault).__name__, fault))
@@ -561,7 +562,7 @@ def test_nobody_goes_on_waiting_for_what_is_there(server, keys):
     def pop(number):
         rng = random.Random(number)
         try:
-            with server.client(timeout=60) as c:
+            with server.client() as c:
                 for _ in range(rounds):
                     popped[number].append(c.command('DEBUG', 'BLOCKPOP', 0, *rng.sample(keys, len(keys)))[1])
         except Exception as fault:      # noqa: BLE001
@@ -570,7 +571,7 @@ def test_nobody_goes_on_waiting_for_what_is_there(server, keys):
     threads = [threading.Thread(target=pop, args=(number,)) for number in range(poppers)]
     for t in threads:
         t.start()
-    with server.client(timeout=60) as c:
+    with server.client() as c:
         rng = random.Random(len(keys))
         for number in range(rounds * poppers):
             while not faults and c.command('SET', rng.choice(keys), number, 'NX') != b'OK':

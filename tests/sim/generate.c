@@ -14,8 +14,8 @@ struct maker {
     bool expire;
     bool watchers; /* half of the clients write in pipelines, the others read key after key: they see most of what should not be seen */
     bool reads;    /* this one does */
-    bool
-        chains; /* pairs of keys over shards, so that one transaction stands behind another on each, and plain commands that see how far they are */
+    /* Pairs of keys over shards, so that one transaction stands behind another on each, and plain commands that see how far they are. */
+    bool chains;
 };
 
 static struct part *add_part(struct maker *m, struct op *op, enum part_kind kind, uint32_t db, uint32_t key, uint32_t wave) {

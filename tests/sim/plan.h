@@ -75,7 +75,7 @@ struct op {
     bool multi; /* over several shards, or exclusive: waits for all before it, as what follows waits for it */
     bool finished, went;
     uint64_t drawn;                  /* numbers, when it was asked */
-    uint64_t invoked, returned, ran; /* ran: about when it took effect, as a hint to the checker */
+    uint64_t invoked, returned, ran; /* ran: about when it took effect; exactly of FLUSH and SWAP */
     int64_t now_ms;
 };
 
@@ -83,8 +83,9 @@ struct op {
 struct settings {
     uint64_t seed, order; /* of what is asked; and of the order in which it runs */
     uint32_t shards, clients, keys;
-    bool stall /* threads are held up for long */, often /* while they publish, most of all */, lend, expire, jump, refuse, hold_replies,
-        release_late;
+    bool stall; /* threads are held up for long, */
+    bool often; /* while they publish, most of all */
+    bool lend, expire, jump, refuse, hold_replies, release_late;
 };
 
 struct plan {
