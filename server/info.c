@@ -107,7 +107,7 @@ enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) {
         if (!c || c->state == CONN_REMOVED) continue;
         uint64_t in = c->in ? c->in->capacity : 0,
                  out = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
-        f.bytes += sizeof *c + in + c->out.capacity + c->flight.capacity;
+        f.bytes += conn_memory(c) - c->out.refs_bytes - c->flight.refs_bytes; /* these are the shards' */
         if (in > f.input_max) f.input_max = in;
         if (out > f.output_max) f.output_max = out;
     }

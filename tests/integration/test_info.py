@@ -101,6 +101,18 @@ def test_many_connections_are_looked_at_in_slices(server):
     assert int(server.info('clients')['connected_clients']) >= 300 and int(server.info('memory')['mem_clients_normal']) > 300 * 100
 
 
+def test_what_a_client_keeps_for_its_transaction_counts(server):
+    c = server.client()
+
+    def bytes_of_clients():
+        return int(server.info('memory')['mem_clients_normal'])
+    before = bytes_of_clients()
+    c.pipeline([('MULTI',)] + [('SET', 'k%d' % n, 'x' * 1000) for n in range(1000)])
+    assert bytes_of_clients() - before >= 1000000
+    assert c.command('DISCARD') == b'OK'
+    assert bytes_of_clients() - before < 500000
+
+
 def test_asking_does_not_keep_an_idle_server_awake(server):
     c = server.client()
     c.pipeline([('SET', 'k', 'v')] * 100)
