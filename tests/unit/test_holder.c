@@ -162,6 +162,12 @@ static void work_for(struct worker *w, uint32_t to) {
     settle(w, x);
 }
 
+/* The fault itself: when there is something to be taken, which is when a borrower may be about to take it. */
+static void look_late(struct thing *x) {
+    for (int i = 0; i < 100 && !mailbox_has_new(&x->box); i++) sched_yield();
+    mailbox_collect(&x->box);
+}
+
 /* The owner's sleep, as a server's thread does it; over: nothing else to do, for as long as others may still send. */
 static void owner_sleeps(struct worker *w, struct thing *x) {
     if (w->mine) {
@@ -170,7 +176,7 @@ static void owner_sleeps(struct worker *w, struct thing *x) {
         w->mine = false;
         holder_let_go(&x->holder);
         dawdle(w);
-        if (HOLDER_FAULT == HOLDER_FAULT_LATE_LOOK) mailbox_collect(&x->box);
+        if (HOLDER_FAULT == HOLDER_FAULT_LATE_LOOK) look_late(x);
     } else {
         while (!holder_want(&x->holder))
             if ((w->mine = holder_take(&x->holder))) return;
