@@ -194,10 +194,10 @@ static struct wait_key *take_ready(struct waits *t) {
 }
 
 static void hold(struct waits *t, struct wait_key *k) {
-    struct wait_key **end = &t->held;
-    while (*end) end = &(*end)->next_ready;
     k->next_ready = NULL;
-    *end = k;
+    if (t->last_held) t->last_held->next_ready = k;
+    else t->held = k;
+    t->last_held = k;
 }
 
 void wait_let_go(struct shard *s) {
@@ -208,6 +208,7 @@ void wait_let_go(struct shard *s) {
         k->marked = false;
         make_ready(t, k);
     }
+    t->last_held = NULL;
 }
 
 static struct wait *turn_of(struct shard *s, struct wait_key *k) {

@@ -44,7 +44,7 @@ struct waiter {
 /* A shard's. All 0: empty. n is asked at every change of a key, so it comes first. */
 struct waits {
     uint64_t n; /* records listed */
-    struct wait_key *ready, *last_ready, *held;
+    struct wait_key *ready, *last_ready, *held, *last_held;
     struct wait_key **buckets; /* by hash; linear hashing (Litwin 1980), so that no insertion is slow */
     uint32_t n_buckets, capacity, n_keys;
 };
