@@ -83,7 +83,7 @@ void carrier_drop(struct thread *t, struct carrier *x) {
         struct blob *b = x->entry[i] ? entry_blob(x->entry[i]) : NULL;
         if (b && x->lifted) blob_discard(b);
         else if (b) outbox_release_blob(t, b);
-        mi_free(x->entry[i]);
+        entry_end_loan(x->entry[i]);
     }
     mi_free(x);
 }

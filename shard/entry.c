@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "shard/blob.h"
+#include "shard/container.h"
 #include "shard/memory.h"
 
 struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, uint8_t kind, int64_t expire_at_ms, uint8_t value_size) {
@@ -22,10 +23,10 @@ struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, ui
     return e;
 }
 
-void entry_drop(struct memory *m, struct entry *e) {
+void entry_drop(struct memory *m, struct entry *e, struct trash **large) {
     struct blob *b = entry_blob(e);
-    assert(b || entry_is_embedded(e));
     if (b) blob_release(m, b);
+    else if (__builtin_expect(entry_type(e) != TYPE_STRING, 0)) container_drop(m, e, large);
     memory_free(m, e, entry_size(e));
 }
 

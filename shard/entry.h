@@ -23,7 +23,16 @@
 
 enum entry_type { TYPE_STRING, TYPE_LIST, TYPE_SET, TYPE_ZSET, TYPE_HASH, TYPE_STREAM };
 /* Encodings of strings. ENC_RAW is embedded as well; only OBJECT ENCODING tells it from ENC_EMBEDDED (APPEND and SETRANGE make it). */
-enum entry_encoding { ENC_INT, ENC_EMBEDDED, ENC_RAW, ENC_BLOB };
+enum entry_encoding {
+    ENC_INT,
+    ENC_EMBEDDED,
+    ENC_RAW,
+    ENC_BLOB,
+    /* Of containers: fields.h; flat: container.h. */
+    ENC_PAGE,
+    ENC_MAP,
+    ENC_FLAT = 7,
+};
 #define ENTRY_KIND(type, encoding) ((uint8_t)((type) | (encoding) << 3))
 
 #define ENTRY_ACCESS_UNIT_S 16u
@@ -36,6 +45,7 @@ enum entry_encoding { ENC_INT, ENC_EMBEDDED, ENC_RAW, ENC_BLOB };
 
 struct memory;
 struct blob;
+struct trash;
 
 struct entry {
     uint8_t kind, access, key_size, value_size;
@@ -97,8 +107,8 @@ static inline uint8_t entry_access_at(int64_t now_ms) { return (uint8_t)((uint64
 /* A new entry, in no table: header, key and expiry time (INT64_MAX: none) are written; the value (value_size bytes, 0 if it is behind a pointer) or
  * the pointer is left for the caller. kind: ENTRY_KIND. NULL when memory is refused. */
 struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, uint8_t kind, int64_t expire_at_ms, uint8_t value_size);
-/* Frees an entry that is in no table (any more), and lets go of the value behind it. */
-void entry_drop(struct memory *m, struct entry *e);
+/* Frees an entry that is in no table (any more), and lets go of the value behind it; a large container is hung in *large, to be freed in slices (NULL: at once). */
+void entry_drop(struct memory *m, struct entry *e, struct trash **large);
 
 /* The bytes of a string. Integers are written to scratch (INT64_TEXT_SIZE bytes). */
 const char *entry_string(const struct entry *e, char *scratch, size_t *size);

@@ -7,6 +7,7 @@
 
 #include "shard/batch.h"
 #include "shard/blob.h"
+#include "shard/container.h"
 #include "shard/memory.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -188,7 +189,9 @@ static size_t blob_gives(const struct blob *b) { return b->refs > 1 ? 0 : blob_m
 /* Bytes that come back when the entry is replaced. */
 static size_t entry_gives(const struct entry *e) {
     const struct blob *b = entry_blob(e);
-    return memory_usable(entry_size(e)) + (b ? blob_gives(b) : 0);
+    size_t gives = memory_usable(entry_size(e)) + (b ? blob_gives(b) : 0);
+    if (UNLIKELY(entry_type(e) != TYPE_STRING) && !container_is_large(e)) gives += container_memory(e);
+    return gives;
 }
 
 /* Whether the key may take so many bytes instead of what it takes now. */
@@ -249,7 +252,7 @@ static int place(struct shard *s, struct key *k, struct entry *n, enum key_event
     key_before_change(s, k, event);
     if (old) {
         table_replace(key_slot(k), n);
-        entry_drop(s->memory, old);
+        entry_drop(s->memory, old, &s->trash);
     } else if (table_insert(&k->db->keys, k->hash, n)) {
         if (at_ms != EXPIRY_NONE) s->wheel_stale++;
         return -ENOMEM;
@@ -437,7 +440,7 @@ char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare,
     struct entry *n = grown_entry(s, k, size, spare);
     if (!n) return NULL;
     if (place(s, k, n, event)) {
-        entry_drop(s->memory, n);
+        entry_drop(s->memory, n, &s->trash);
         return NULL;
     }
     b = entry_blob(n);
@@ -446,10 +449,31 @@ char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare,
 
 /* --- copying, expiry, moving, deleting --- */
 
+/* An entry under k's name for a container. NULL: no memory; the container is still the caller's. */
+static struct entry *container_entry(
+    struct shard *s, const struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, int64_t at_ms) {
+    struct entry *n = entry_new(s->memory, k->name, k->size, ENTRY_KIND(type, encoding), at_ms, 0);
+    if (n) entry_write_pointer(n, container);
+    return n;
+}
+
+static struct entry *copied_container(struct shard *s, const struct key *k, const struct entry *src, int64_t at_ms) {
+    enum entry_encoding encoding;
+    void *container = container_copy(s, src, &encoding);
+    struct entry *n = container ? container_entry(s, k, entry_type(src), encoding, container, at_ms) : NULL;
+    if (n || !container) return n;
+    struct {
+        struct entry e;
+        void *pointer;
+    } __attribute__((packed)) none = {.e.kind = ENTRY_KIND(entry_type(src), encoding), .pointer = container};
+    container_drop(s->memory, &none.e, &s->trash);
+    return NULL;
+}
+
 /* An entry under k's name with src's value: embedded bytes are copied, a blob of this shard is shared, another shard's is copied. */
 static struct entry *copied_entry(struct shard *s, const struct key *k, const struct entry *src, int64_t at_ms) {
     struct blob *b = entry_blob(src);
-    assert(b || entry_is_embedded(src));
+    if (entry_type(src) != TYPE_STRING) return copied_container(s, k, src, at_ms);
     if (b && b->shard == s->id) {
         b->refs++;
     } else if (b) {
@@ -472,13 +496,27 @@ static int place_copy(struct shard *s, struct key *dst, const struct entry *src,
     struct entry *n = copied_entry(s, dst, src, at_ms);
     if (!n) return -ENOMEM;
     if (!place(s, dst, n, event)) return 0;
-    entry_drop(s->memory, n);
+    entry_drop(s->memory, n, &s->trash);
+    return -ENOMEM;
+}
+
+/* The same, of an entry of this shard that is about to go: a container changes hands, it is not copied. */
+static int place_moved(struct shard *s, struct key *dst, struct entry *src, int64_t at_ms, enum key_event event) {
+    if (entry_type(src) == TYPE_STRING) return place_copy(s, dst, src, at_ms, event);
+    void *container = entry_pointer(src);
+    struct entry *n = container_entry(s, dst, entry_type(src), entry_encoding(src), container, at_ms);
+    if (!n) return -ENOMEM;
+    entry_write_pointer(src, NULL);
+    if (!place(s, dst, n, event)) return 0;
+    entry_write_pointer(src, container);
+    memory_free(s->memory, n, entry_size(n));
     return -ENOMEM;
 }
 
 int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int64_t expire_at_ms, enum key_event event) {
     const struct blob *b = entry_blob(src);
-    size_t value = b ? 8 : src->value_size, more = b && b->shard != s->id ? blob_memory_for(b->size) : 0;
+    size_t value = entry_is_embedded(src) ? src->value_size : 8, more = b && b->shard != s->id ? blob_memory_for(b->size) : 0;
+    if (entry_type(src) != TYPE_STRING) more = container_memory(src);
     if (!fits(s, dst, entry_bytes(dst->size, expire_at_ms, value) + more)) return -ENOMEM;
     if (place_copy(s, dst, src, expire_at_ms, event)) return -ENOMEM;
     key_after_change(s, dst, event);
@@ -494,7 +532,7 @@ int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event
     }
     if (!entry_expires(e) || at_ms == EXPIRY_NONE) {
         uint8_t access = e->access;
-        if (place_copy(s, k, e, at_ms, event)) return -ENOMEM;
+        if (place_moved(s, k, e, at_ms, event)) return -ENOMEM;
         k->entry->access = access;
     } else {
         if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
@@ -523,7 +561,7 @@ static struct entry *take_out(struct shard *s, struct key *k, enum key_event eve
 void key_delete(struct shard *s, struct key *k, enum key_event event) {
     struct entry *e = take_out(s, k, event); /* k's name may lie in it, so it goes last */
     key_after_change(s, k, event);
-    entry_drop(s->memory, e);
+    entry_drop(s->memory, e, &s->trash);
 }
 
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to) {
@@ -531,7 +569,7 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     struct blob *b = entry_blob(e);
     bool handed = b && s != src_shard && blob_transfer(src_shard->memory, s->memory, b, s->id);
     s->never_refused = true;
-    int refused = place_copy(s, dst, e, entry_expiry(e), to);
+    int refused = s == src_shard ? place_moved(s, dst, e, entry_expiry(e), to) : place_copy(s, dst, e, entry_expiry(e), to);
     s->never_refused = false;
     if (refused) {
         if (handed) blob_transfer(s->memory, src_shard->memory, b, src_shard->id);
@@ -541,10 +579,18 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     take_out(src_shard, src, from);
     if (handed) b->refs--;                  /* now it is the copy's alone */
     key_after_change(src_shard, src, from); /* src's name may lie in its entry */
-    if (!handed && b) blob_release(src_shard->memory, b);
-    memory_free(src_shard->memory, e, entry_size(e));
+    if (!handed) entry_drop(src_shard->memory, e, &src_shard->trash);
+    else memory_free(src_shard->memory, e, entry_size(e));
     key_after_change(s, dst, to);
     return 0;
+}
+
+/* Makes a copy of e flat. */
+static bool flatten(struct entry *copy, const struct entry *e) {
+    void *flat = container_flatten(e);
+    copy->kind = (copy->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(entry_type(e), ENC_FLAT);
+    entry_write_pointer(copy, flat);
+    return flat;
 }
 
 struct entry *entry_lend(const struct entry *e) {
@@ -553,21 +599,28 @@ struct entry *entry_lend(const struct entry *e) {
     if (!copy) return NULL;
     memcpy(copy, e, entry_size(e));
     if (b) b->refs++;
-    return copy;
+    if (entry_type(e) == TYPE_STRING || flatten(copy, e)) return copy;
+    mi_free(copy);
+    return NULL;
+}
+
+void entry_end_loan(struct entry *e) {
+    if (e && entry_type(e) != TYPE_STRING) container_drop_flat(entry_pointer(e));
+    mi_free(e);
 }
 
 struct entry *key_lift(struct shard *s, struct key *k, enum key_event event) {
     struct entry *e = k->entry, *lifted = mi_malloc(entry_size(e));
     struct blob *b = entry_blob(e), *detached = b && lifted ? blob_detach(s->memory, b) : NULL;
-    if (!lifted || (b && !detached)) {
+    if (lifted) memcpy(lifted, e, entry_size(e));
+    if (!lifted || (b && !detached) || (entry_type(e) != TYPE_STRING && !flatten(lifted, e))) {
         mi_free(lifted);
         return NULL;
     }
-    memcpy(lifted, e, entry_size(e));
     if (b) entry_write_pointer(lifted, detached);
     take_out(s, k, event);
-    if (b != detached) blob_release(s->memory, b);
-    memory_free(s->memory, e, entry_size(e));
+    if (b == detached) memory_free(s->memory, e, entry_size(e));
+    else entry_drop(s->memory, e, &s->trash);
     key_after_change(s, k, event);
     return lifted;
 }
@@ -585,7 +638,7 @@ int key_land(struct shard *s, struct key *dst, struct entry *lifted, enum key_ev
     }
     if (adopted) b->refs--; /* the copy shares it */
     else if (b) blob_discard(b);
-    mi_free(lifted);
+    entry_end_loan(lifted);
     key_after_change(s, dst, event);
     return 0;
 }
@@ -596,5 +649,37 @@ uint32_t key_idle_s(const struct shard *s, const struct entry *e) {
 
 size_t key_memory(const struct entry *e) {
     const struct blob *b = entry_blob(e);
-    return memory_usable(entry_size(e)) + (b ? blob_memory(b) : 0) + 10;
+    size_t container = entry_type(e) == TYPE_STRING ? 0 : container_memory(e);
+    return memory_usable(entry_size(e)) + (b ? blob_memory(b) : 0) + container + 10;
+}
+
+/* --- containers --- */
+
+struct fields key_fields(struct shard *s, const struct key *k) {
+    return container_fields(s, k->entry);
+}
+
+int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struct fields *f, enum key_event event) {
+    enum entry_encoding encoding = f->map ? ENC_MAP : ENC_PAGE;
+    void *container = f->map ? (void *)f->map : (void *)f->page;
+    if (k->entry) {
+        if (fields_is_empty(f)) {
+            entry_write_pointer(k->entry, NULL);
+            key_delete(s, k, KEY_DEL);
+            return 0;
+        }
+        k->entry->kind = (k->entry->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(type, encoding);
+        entry_write_pointer(k->entry, container);
+        return 0;
+    }
+    if (fields_is_empty(f)) return 0;
+    struct entry *n = container_entry(s, k, type, encoding, container, EXPIRY_NONE);
+    if (n && !place(s, k, n, event)) return 0;
+    if (n) memory_free(s->memory, n, entry_size(n));
+    fields_free(f);
+    return -ENOMEM;
+}
+
+bool key_may_take(struct shard *s, const struct key *k, size_t bytes) {
+    return shard_fits(s, bytes + (k->entry ? 0 : entry_bytes(k->size, EXPIRY_NONE, 8)));
 }

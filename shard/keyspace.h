@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "shard/entry.h"
+#include "shard/fields.h"
 #include "shard/shard.h"
 
 struct key {
@@ -67,7 +68,15 @@ enum key_event {
     KEY_MOVE_FROM,
     KEY_MOVE_TO,
     KEY_FLUSH,
-    KEY_LOADED
+    KEY_LOADED,
+    KEY_HSET,
+    KEY_HDEL,
+    KEY_HINCR,
+    KEY_HEXPIRE,
+    KEY_SADD,
+    KEY_SREM,
+    KEY_SPOP,
+    KEY_STORE, /* the result of SUNIONSTORE and the like */
 };
 
 /* The funnel. Inline, as its listeners are the count of changes, and the keys that are watched or waited for, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */
@@ -125,9 +134,20 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
  * memory, nothing changed. key_land: puts its value under dst's name, and frees it; or -ENOMEM with nothing changed. */
 struct entry *key_lift(struct shard *s, struct key *k, enum key_event event);
 int key_land(struct shard *s, struct key *dst, struct entry *lifted, enum key_event event);
-/* A copy of an entry to be read elsewhere, to be freed with mi_free(); it holds a reference to the entry's blob, which its shard must be given back.
- * NULL: no memory. */
+/* A copy of an entry to be read elsewhere, to be freed with entry_end_loan(); it holds a reference to the entry's blob, which its shard must be given back. A
+ * container in it is flat. NULL: no memory. */
 struct entry *entry_lend(const struct entry *e);
+/* Frees what entry_lend or key_lift gave (or NULL), without its blob. Any thread. */
+void entry_end_loan(struct entry *e);
+
+/* Containers. A command opens the value, changes it (between key_before_change and key_after_change), and stores it again. */
+
+/* The fields of a hash or a set of fields; empty if the key is not there. */
+struct fields key_fields(struct shard *s, const struct key *k);
+/* What became of them: under a new key, at the old one, or if they are empty, the key is deleted, and that is told. -ENOMEM (of a new key only): they are freed. */
+int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struct fields *f, enum key_event event);
+/* Whether the key's value, or a new key with one, may take so many bytes more. */
+bool key_may_take(struct shard *s, const struct key *k, size_t bytes);
 
 /* Seconds since the key was last touched. */
 uint32_t key_idle_s(const struct shard *s, const struct entry *e);

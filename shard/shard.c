@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "shard/container.h"
 #include "shard/expire.h"
 
 /* What table_work does between two looks at the clock: about a microsecond a unit, but a unit that writes to new memory takes up to 20 on a virtual
@@ -12,9 +13,11 @@
 /* Entries between prefetch and freeing. */
 #define FREE_AHEAD 16u
 
-struct shard_trash {
-    struct shard_trash *next;
+/* A table that shard_flush took out. */
+struct flushed {
+    struct trash trash;
     struct table keys;
+    struct shard *shard; /* into which large containers go */
 };
 
 static uint64_t hash_entry(const void *secret, const struct entry *e) { return hash_key(secret, entry_key(e), entry_key_size(e)); }
@@ -125,11 +128,12 @@ struct shard *shard_new(const struct shard_options *o) {
     return s;
 }
 
-/* --- freeing tables --- */
+/* --- trash --- */
 
 /* Entries on their way out: each waits for FREE_AHEAD others, so that its line has come from memory. */
 struct freeing {
     struct memory *memory;
+    struct trash **large;
     struct entry *waiting[FREE_AHEAD];
     unsigned at;
 };
@@ -137,24 +141,34 @@ struct freeing {
 static void visit_free(void *arg, uint64_t hash_prefix, table_slot *slot) {
     struct freeing *f = arg;
     struct entry **place = &f->waiting[f->at++ % FREE_AHEAD];
-    if (*place) entry_drop(f->memory, *place);
+    if (*place) entry_drop(f->memory, *place, f->large);
     *place = table_entry(*slot);
     __builtin_prefetch(*place, 1);
 }
 
 /* Frees one segment of a table with its entries. True: there is more. */
-static bool free_some(struct memory *m, struct table *t) {
-    struct freeing f = {.memory = m};
+static bool free_some(struct memory *m, struct table *t, struct trash **large) {
+    struct freeing f = {.memory = m, .large = large};
     bool more = table_dismantle(t, visit_free, &f);
     for (unsigned i = 0; i < FREE_AHEAD; i++)
-        if (f.waiting[i]) entry_drop(m, f.waiting[i]);
+        if (f.waiting[i]) entry_drop(m, f.waiting[i], large);
     return more;
 }
 
-static void free_trash(struct shard *s) {
-    struct shard_trash *trash = s->trash;
-    s->trash = trash->next;
-    memory_free(s->memory, trash, sizeof *trash);
+static bool free_flushed_some(struct memory *m, struct trash *x) {
+    struct flushed *flushed = (struct flushed *)x;
+    if (free_some(m, &flushed->keys, &flushed->shard->trash)) return true;
+    memory_free(m, flushed, sizeof *flushed);
+    return false;
+}
+
+/* Frees some of what is first. It may put more before itself, so it is taken out first. */
+static void free_trash_some(struct shard *s) {
+    struct trash *first = s->trash;
+    s->trash = first->next;
+    if (!first->free_some(s->memory, first)) return;
+    first->next = s->trash;
+    s->trash = first;
 }
 
 void shard_drop(struct shard *s) {
@@ -162,11 +176,8 @@ void shard_drop(struct shard *s) {
     struct db *dbs = s->by_id[0], **order = s->dbs;
     uint32_t n = s->n_dbs;
     for (uint32_t i = 0; i < n; i++)
-        while (free_some(m, &dbs[i].keys)) {}
-    while (s->trash) {
-        while (free_some(m, &s->trash->keys)) {}
-        free_trash(s);
-    }
+        while (free_some(m, &dbs[i].keys, NULL)) {}
+    while (s->trash) free_trash_some(s);
     expire_drop(s);
     schedule_drop(&s->schedule);
     watch_drop(s);
@@ -212,7 +223,7 @@ static void work_on_tables(struct shard *s, struct slice *slice, uint64_t until_
 
 static void work_on_trash(struct shard *s, struct slice *slice, uint64_t until_ns) {
     while (s->trash) {
-        if (!free_some(s->memory, &s->trash->keys)) free_trash(s);
+        free_trash_some(s);
         if (slice_is_past(slice, until_ns)) return;
     }
 }
@@ -249,13 +260,13 @@ void shard_flush(struct shard *s, uint32_t number) {
     db->keys.owner = keys.owner;
     s->wheel_stale += db->expiring;
     db->expiring = 0;
-    struct shard_trash *trash = memory_alloc(s->memory, sizeof *trash);
-    if (!trash) { /* right, but all at once */
-        while (free_some(s->memory, &keys)) {}
+    struct flushed *flushed = memory_alloc(s->memory, sizeof *flushed);
+    if (!flushed) { /* right, but all at once */
+        while (free_some(s->memory, &keys, NULL)) {}
         return;
     }
-    *trash = (struct shard_trash){.next = s->trash, .keys = keys};
-    s->trash = trash;
+    *flushed = (struct flushed){.trash = {s->trash, free_flushed_some}, .keys = keys, .shard = s};
+    s->trash = &flushed->trash;
 }
 
 void shard_swap(struct shard *s, uint32_t a, uint32_t b) {

@@ -73,8 +73,8 @@ struct shard {
     int64_t rebuild_at_ms;         /* when one must begin because records were lost; INT64_MAX: none were */
     struct shard_stats stats;
     uint64_t random[2];
-    int64_t tables_at_ms;      /* tables are not worked on before */
-    struct shard_trash *trash; /* tables that shard_flush took out, being freed in slices */
+    int64_t tables_at_ms; /* tables are not worked on before */
+    struct trash *trash;  /* large containers, and tables that shard_flush took out: being freed in slices */
 };
 
 /* NULL when memory is refused. Prefetches in full and expires actively until told otherwise. */

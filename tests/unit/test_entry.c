@@ -56,7 +56,7 @@ static void integers_take_the_fewest_bytes(void **state) {
         memcpy(entry_value(e), packed, cases[i].size);
         assert_int_equal(entry_int(e), cases[i].value);
         assert_int_equal(entry_size(e), 4 + 3 + cases[i].size);
-        entry_drop(m, e);
+        entry_drop(m, e, NULL);
     }
     assert_int_equal(memory_used(m), 0);
     memory_drop(m);
@@ -86,7 +86,7 @@ static void an_entry_holds_what_it_was_given(void **state) {
         assert_memory_equal(entry_string(e, scratch, &got), text + 3, value_size);
         assert_int_equal(got, value_size);
         assert_int_equal(entry_string_size(e), value_size);
-        entry_drop(m, e);
+        entry_drop(m, e, NULL);
         assert_int_equal(memory_used(m), 0);
     }
     free(text);
@@ -99,7 +99,7 @@ static void an_entry_expires_after_its_millisecond(void **state) {
     assert_false(entry_expired(e, 999));
     assert_false(entry_expired(e, 1000));
     assert_true(entry_expired(e, 1001));
-    entry_drop(m, e);
+    entry_drop(m, e, NULL);
     memory_drop(m);
 }
 

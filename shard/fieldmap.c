@@ -1,0 +1,182 @@
+#include "shard/fieldmap.h"
+
+#include <errno.h>
+
+#include "shard/memory.h"
+
+/* A page is split when the pages have more items or bytes than this in the mean, and joined when they have less than that. */
+#define MEAN_ITEMS 12u
+#define MEAN_BYTES 224u
+#define JOIN_ITEMS 4u
+#define JOIN_BYTES 80u
+#define FIRST_CHUNK 8u
+
+static size_t chunk_bytes(const struct fieldmap *x, uint32_t chunk) {
+    return (chunk ? FIELDMAP_CHUNK : x->first_room) * sizeof(struct page *);
+}
+
+struct fieldmap *fieldmap_new(struct memory *m) {
+    struct fieldmap *x = memory_alloc(m, sizeof *x);
+    if (!x) return NULL;
+    *x = (struct fieldmap){.memory = memory_usable(sizeof *x), .chunks_room = 1, .n_chunks = 1, .first_room = FIRST_CHUNK, .buckets = 1};
+    x->chunks = memory_alloc(m, sizeof *x->chunks);
+    if (x->chunks) x->chunks[0] = memory_alloc(m, chunk_bytes(x, 0));
+    if (!x->chunks || !x->chunks[0]) {
+        if (x->chunks) memory_free(m, x->chunks, sizeof *x->chunks);
+        memory_free(m, x, sizeof *x);
+        return NULL;
+    }
+    x->chunks[0][0] = NULL;
+    x->memory += memory_usable(sizeof *x->chunks) + memory_usable(chunk_bytes(x, 0));
+    return x;
+}
+
+uint64_t fieldmap_hash(const struct hash_secret *secret, const uint8_t *name) {
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    const char *text = packed_text(name, scratch, &size);
+    return hash_key(secret, text, size);
+}
+
+void fieldmap_drop_items(struct memory *m, struct page *p) {
+    uint8_t *item = p ? page_item(p, 0) : NULL;
+    for (uint32_t i = 0; p && i < p->n; item += page_item_size(p, i++)) {
+        uint32_t name = packed_size(item);
+        packed_drop(m, item);
+        if (name < page_item_size(p, i)) packed_drop(m, item + name);
+    }
+}
+
+/* --- growing --- */
+
+/* memory_alloc of another block with the old one's bytes; the old one is freed. */
+static void *move_block(struct memory *m, struct fieldmap *x, void *block, size_t old, size_t size) {
+    void *to = memory_alloc(m, size);
+    if (!to) return NULL;
+    memcpy(to, block, old);
+    memory_free(m, block, old);
+    x->memory += memory_usable(size) - memory_usable(old);
+    return to;
+}
+
+static bool grow_first_chunk(struct memory *m, struct fieldmap *x) {
+    size_t old = chunk_bytes(x, 0);
+    struct page **to = move_block(m, x, x->chunks[0], old, 2 * old);
+    if (!to) return false;
+    x->chunks[0] = to;
+    x->first_room *= 2;
+    return true;
+}
+
+static bool add_chunk(struct memory *m, struct fieldmap *x) {
+    if (x->n_chunks == x->chunks_room) {
+        size_t old = x->chunks_room * sizeof *x->chunks;
+        struct page ***to = move_block(m, x, x->chunks, old, 2 * old);
+        if (!to) return false;
+        x->chunks = to;
+        x->chunks_room *= 2;
+    }
+    struct page **chunk = memory_alloc(m, chunk_bytes(x, 1));
+    if (!chunk) return false;
+    x->memory += memory_usable(chunk_bytes(x, 1));
+    x->chunks[x->n_chunks++] = chunk;
+    return true;
+}
+
+/* Room for the place of the next bucket. */
+static bool make_place(struct memory *m, struct fieldmap *x) {
+    if (x->buckets < x->first_room) return true;
+    if (x->first_room < FIELDMAP_CHUNK) return grow_first_chunk(m, x);
+    return x->buckets < (uint64_t)x->n_chunks * FIELDMAP_CHUNK || add_chunk(m, x);
+}
+
+/* Marks what goes to the new bucket; how many. */
+static uint32_t mark(const struct fieldmap *x, struct page *p, const struct hash_secret *secret, bool *goes) {
+    uint32_t n = 0;
+    const uint8_t *item = page_item(p, 0);
+    for (uint32_t i = 0; i < p->n; item += page_item_size(p, i++))
+        n += goes[i] = fieldmap_bucket_hash(fieldmap_hash(secret, item)) >> x->level & 1;
+    return n;
+}
+
+static bool split(struct memory *m, struct fieldmap *x, const struct hash_secret *secret) {
+    bool goes[PAGE_ITEMS_MAX];
+    if (!make_place(m, x)) return false;
+    struct page **from = fieldmap_place(x, x->buckets - ((uint64_t)1 << x->level)), **to = fieldmap_place(x, x->buckets);
+    size_t before = page_memory(*from);
+    uint32_t n = *from ? mark(x, *from, secret, goes) : 0;
+    *to = NULL;
+    if (n && n == (*from)->n) {
+        *to = *from;
+        *from = NULL;
+    } else if (n && !(*to = page_part(m, from, goes))) {
+        return false;
+    }
+    x->memory += page_memory(*from) + page_memory(*to) - before;
+    if (++x->buckets == (uint64_t)2 << x->level) x->level++;
+    return true;
+}
+
+void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secret *secret) {
+    while (x->n > x->buckets * MEAN_ITEMS || x->used > x->buckets * MEAN_BYTES)
+        if (x->buckets >= x->n || !split(m, x, secret)) return;
+}
+
+/* --- shrinking --- */
+
+static void free_last_chunk(struct memory *m, struct fieldmap *x) {
+    memory_free(m, x->chunks[--x->n_chunks], chunk_bytes(x, 1));
+    x->memory -= memory_usable(chunk_bytes(x, 1));
+}
+
+static bool join(struct memory *m, struct fieldmap *x) {
+    uint64_t last = x->buckets - 1, half = (uint64_t)1 << (last >> x->level ? x->level : x->level - 1);
+    struct page **from = fieldmap_place(x, last), **to = fieldmap_place(x, last - half);
+    size_t before = page_memory(*from) + page_memory(*to);
+    if (!*to) *to = *from;
+    else if (*from && !page_join(m, to, *from)) return false;
+    x->memory += page_memory(*to) - before;
+    if (*to && (*to)->n > x->most) x->most = (*to)->n;
+    if (x->buckets == (uint64_t)1 << x->level) x->level--;
+    x->buckets--;
+    if (x->n_chunks > 1 && x->buckets + FIELDMAP_CHUNK / 2 <= (uint64_t)(x->n_chunks - 1) * FIELDMAP_CHUNK) free_last_chunk(m, x);
+    return true;
+}
+
+void fieldmap_shrink(struct memory *m, struct fieldmap *x) {
+    for (unsigned i = 0; i < 2 && x->buckets > 1; i++)
+        if (x->n >= x->buckets * JOIN_ITEMS || x->used >= x->buckets * JOIN_BYTES || !join(m, x)) return;
+}
+
+/* --- walking, freeing --- */
+
+static uint64_t reverse(uint64_t v) {
+    v = (v >> 1 & 0x5555555555555555ull) | (v & 0x5555555555555555ull) << 1;
+    v = (v >> 2 & 0x3333333333333333ull) | (v & 0x3333333333333333ull) << 2;
+    v = (v >> 4 & 0x0f0f0f0f0f0f0f0full) | (v & 0x0f0f0f0f0f0f0f0full) << 4;
+    return __builtin_bswap64(v);
+}
+
+uint64_t fieldmap_walk(const struct fieldmap *x, uint64_t *cursor) {
+    uint64_t half = (uint64_t)1 << x->level, mask = 2 * half - 1, b = *cursor & mask;
+    if (b >= x->buckets) b &= mask >> 1;
+    if (b >= x->buckets - half && b < half) mask >>= 1; /* not split yet */
+    *cursor = reverse(reverse(*cursor | ~mask) + 1);
+    return b;
+}
+
+bool fieldmap_free_some(struct memory *m, struct fieldmap *x, uint32_t pages) {
+    for (; x->buckets; x->buckets--) {
+        if (!pages--) return true;
+        if (x->buckets >= 8) __builtin_prefetch(*fieldmap_place(x, x->buckets - 8));
+        struct page *p = *fieldmap_place(x, x->buckets - 1);
+        fieldmap_drop_items(m, p);
+        page_free(m, p);
+        while (x->n_chunks > 1 && x->n_chunks > (x->buckets - 1 + FIELDMAP_CHUNK - 1) / FIELDMAP_CHUNK) free_last_chunk(m, x);
+    }
+    while (x->n_chunks > 1) free_last_chunk(m, x);
+    memory_free(m, x->chunks[0], chunk_bytes(x, 0));
+    memory_free(m, x->chunks, x->chunks_room * sizeof *x->chunks);
+    memory_free(m, x, sizeof *x);
+    return false;
+}

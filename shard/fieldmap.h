@@ -1,0 +1,71 @@
+/* A large container's members: pages (page.h) under linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", VLDB 1980).
+ *
+ *   chunks --> chunk of 512 places --> page: about a dozen items in 240 bytes
+ *
+ * A name's bucket is the low bits of its hash: of `buckets` = 2^level + split, those before split have level + 1 bits, as have those that they were split
+ * into. As items come, the bucket at split is split, one for every dozen; as they go, the last is joined with what it was split from. So there is no rehash,
+ * and an insert moves a page of items at most. The array of chunks alone is copied as it grows: 8 bytes for each 6,000 items.
+ *
+ * A walk goes through the buckets in the order of their reversed numbers, which is an order of hashes: whatever is split or joined between two steps, an
+ * item that is there all the time is met (after the cursor of Redis' dictionary, by Pieter Noordhuis).
+ */
+#ifndef SHARD_FIELDMAP_H
+#define SHARD_FIELDMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/hash.h"
+#include "shard/page.h"
+
+/* What is freed in slices hangs in its shard by this. */
+struct trash {
+    struct trash *next;
+    /* Frees some of it; false: that was all, itself too. */
+    bool (*free_some)(struct memory *m, struct trash *x);
+};
+
+struct fieldmap {
+    struct trash trash;
+    struct page ***chunks;
+    uint64_t n, buckets, used;      /* items; pages, with those that are empty; bytes of items */
+    uint64_t memory;                /* bytes of all this */
+    uint32_t n_chunks, chunks_room; /* the last chunk alone may be smaller than the others, if it is the first */
+    uint32_t first_room;            /* places in the first chunk */
+    uint32_t level;
+    uint32_t most;  /* no page has more items than this */
+    uint32_t flags; /* the owner's */
+};
+
+#define FIELDMAP_CHUNK 512u
+
+/* An empty map. NULL: no memory. */
+struct fieldmap *fieldmap_new(struct memory *m);
+/* Frees about so many pages, and what their items refer to. False: that was all, and itself. The map is not used otherwise once this began. */
+bool fieldmap_free_some(struct memory *m, struct fieldmap *x, uint32_t pages);
+
+static inline uint64_t fieldmap_bucket_hash(uint64_t hash) { return hash >> 8; }
+static inline uint64_t fieldmap_bucket(const struct fieldmap *x, uint64_t hash) {
+    uint64_t mask = ((uint64_t)2 << x->level) - 1, b = fieldmap_bucket_hash(hash) & mask;
+    return b < x->buckets ? b : b & mask >> 1;
+}
+/* The place of a bucket's page. */
+static inline struct page **fieldmap_place(const struct fieldmap *x, uint64_t bucket) {
+    return &x->chunks[bucket / FIELDMAP_CHUNK][bucket % FIELDMAP_CHUNK];
+}
+static inline struct page **fieldmap_page(const struct fieldmap *x, uint64_t hash) { return fieldmap_place(x, fieldmap_bucket(x, hash)); }
+
+/* Splits and joins as many buckets as are due. After each item added or removed. Without memory it is done later. */
+void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secret *secret);
+void fieldmap_shrink(struct memory *m, struct fieldmap *x);
+
+/* The bucket at a cursor (0 begins), and the next cursor; 0: it is the last. */
+uint64_t fieldmap_walk(const struct fieldmap *x, uint64_t *cursor);
+
+/* The hash of a name in packed form. */
+uint64_t fieldmap_hash(const struct hash_secret *secret, const uint8_t *name);
+/* What a page's items refer to is freed. */
+void fieldmap_drop_items(struct memory *m, struct page *p);
+
+#endif

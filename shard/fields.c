@@ -1,0 +1,256 @@
+#include "shard/fields.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "shard/memory.h"
+
+#define LINE 64u
+/* Of a page, these many bytes are prefetched. */
+#define PREFETCH_BYTES 256u
+#define TIME_SIZE 8u
+
+size_t fields_memory(const struct fields *f) {
+    if (f->map) return f->map->memory;
+    size_t bytes = page_memory(f->page);
+    const uint8_t *item = f->page ? page_item(f->page, 0) : NULL;
+    for (uint32_t i = 0; f->page && i < f->page->n; item += page_item_size(f->page, i++)) {
+        uint32_t name = packed_size(item);
+        bytes += packed_far_memory(item) + (name < page_item_size(f->page, i) ? packed_far_memory(item + name) : 0);
+    }
+    return bytes;
+}
+
+void fields_set_flags(struct fields *f, uint32_t flags) {
+    if (f->map) f->map->flags = flags;
+    else f->page->flags = (uint8_t)flags;
+}
+
+/* --- finding --- */
+
+void field_name(const struct fields *f, const char *name, uint32_t size, struct field_name *out) {
+    packed_of(&out->packed, name, size);
+    out->hash = hash_key(f->secret, name, size);
+}
+
+static struct page **place_of(const struct fields *f, uint64_t hash) {
+    return f->map ? fieldmap_page(f->map, hash) : (struct page **)(uintptr_t)&f->page;
+}
+
+static void read_item(struct page **place, struct page_at at, struct field *out) {
+    const uint8_t *item = page_item(*place, at.offset), *end = item + page_item_size(*place, at.index);
+    *out = (struct field){.name = item, .expires_at_ms = FIELD_NEVER, .place = place, .at = at};
+    item += packed_size(item);
+    if (item == end) return;
+    out->value = item;
+    item += packed_size(item);
+    if (item < end) memcpy(&out->expires_at_ms, item, TIME_SIZE);
+}
+
+bool fields_find(const struct fields *f, const struct field_name *name, struct field *out) {
+    struct page **place = place_of(f, name->hash);
+    struct page_at at;
+    if (!page_find(*place, hash_fingerprint(name->hash), &name->packed, &at)) return false;
+    read_item(place, at, out);
+    return true;
+}
+
+void fields_prefetch_page(const struct fields *f, uint64_t hash) {
+    const char *p = (const char *)*place_of(f, hash);
+    for (size_t at = 0; p && at < PREFETCH_BYTES; at += LINE) __builtin_prefetch(p + at);
+}
+
+void fields_random(const struct fields *f, uint64_t (*next)(void *), void *arg, struct field *out) {
+    struct page **place = (struct page **)(uintptr_t)&f->page;
+    uint64_t index;
+    if (!f->map) {
+        index = next(arg) % f->page->n;
+    } else {
+        do { /* a bucket, and a place in it, which may be free: so each item is as likely */
+            uint64_t random = next(arg);
+            place = fieldmap_place(f->map, random % f->map->buckets);
+            index = next(arg) % f->map->most;
+        } while (!*place || index >= (*place)->n);
+    }
+    read_item(place, page_nth(*place, (uint32_t)index), out);
+}
+
+/* --- walking --- */
+
+bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out) {
+    uint64_t buckets = f->map ? f->map->buckets : 1;
+    for (; w->bucket < buckets; w->bucket++, w->index = w->offset = 0) {
+        struct page **place = f->map ? fieldmap_place(f->map, w->bucket) : (struct page **)(uintptr_t)&f->page;
+        if (!*place || w->index >= (*place)->n) continue;
+        if (!w->index && f->map && w->bucket + 2 < buckets) {
+            const char *ahead = (const char *)*fieldmap_place(f->map, w->bucket + 2);
+            for (size_t at = 0; ahead && at < PREFETCH_BYTES; at += LINE) __builtin_prefetch(ahead + at);
+        }
+        read_item(place, (struct page_at){w->index, w->offset}, out);
+        w->offset += page_item_size(*place, w->index++);
+        return true;
+    }
+    return false;
+}
+
+uint64_t fields_scan(const struct fields *f, uint64_t cursor, fields_visit *visit, void *arg) {
+    struct page **place = (struct page **)(uintptr_t)&f->page;
+    struct field x;
+    if (f->map) place = fieldmap_place(f->map, fieldmap_walk(f->map, &cursor));
+    else cursor = 0;
+    struct page_at at = {0};
+    for (; *place && at.index < (*place)->n; at.offset += page_item_size(*place, at.index++)) {
+        read_item(place, at, &x);
+        visit(arg, &x);
+    }
+    return cursor;
+}
+
+/* --- changing --- */
+
+size_t fields_needs(const struct fields *f, const struct field_name *name, const struct packed *value) {
+    uint32_t size = name->packed.size + (value ? value->size : 0) + TIME_SIZE;
+    size_t far = packed_far_needs(&name->packed) + (value ? packed_far_needs(value) : 0);
+    size_t page = page_needs(*place_of(f, name->hash), size), now = page_memory(*place_of(f, name->hash));
+    return far + (page > now ? page - now : 0);
+}
+
+static void count(struct fields *f, int64_t items, int64_t bytes, int64_t memory) {
+    if (!f->map) return;
+    f->map->n += (uint64_t)items;
+    f->map->used += (uint64_t)bytes;
+    f->map->memory += (uint64_t)memory;
+}
+
+/* A page too large becomes a map. Without memory it stays one, as long as there is room in it. */
+static void outgrow(struct fields *f) {
+    if (!f->page || (f->page->n <= FIELDS_PAGE_ITEMS && f->page->used <= FIELDS_PAGE_BYTES)) return;
+    size_t memory = fields_memory(f);
+    struct fieldmap *x = fieldmap_new(f->memory);
+    if (!x) return;
+    *fieldmap_place(x, 0) = f->page;
+    x->n = x->most = f->page->n;
+    x->used = f->page->used;
+    x->memory += memory;
+    x->flags = f->page->flags;
+    f->map = x;
+    f->page = NULL;
+    fieldmap_grow(f->memory, x, f->secret);
+    x->most = FIELDS_PAGE_ITEMS / 4;
+    for (uint64_t i = 0; i < x->buckets; i++)
+        if (*fieldmap_place(x, i) && (*fieldmap_place(x, i))->n > x->most) x->most = (*fieldmap_place(x, i))->n;
+}
+
+static void write_rest(uint8_t *to, const struct packed *value, int64_t expires_at_ms) {
+    if (!value) return;
+    packed_write(value, to);
+    if (expires_at_ms != FIELD_NEVER) memcpy(to + value->size, &expires_at_ms, TIME_SIZE);
+}
+
+static uint32_t rest_size(const struct packed *value, int64_t expires_at_ms) {
+    return value ? value->size + (expires_at_ms != FIELD_NEVER ? TIME_SIZE : 0) : 0;
+}
+
+static void unmake(struct memory *m, const struct packed *x) {
+    if (x) packed_drop(m, x->head);
+}
+
+static int add(struct fields *f, const struct field_name *name, struct packed *value, int64_t expires_at_ms) {
+    struct packed packed = name->packed;
+    if (packed_make_far(f->memory, &packed)) {
+        unmake(f->memory, value);
+        return -ENOMEM;
+    }
+    struct page **place = place_of(f, name->hash);
+    uint32_t size = packed.size + rest_size(value, expires_at_ms);
+    size_t before = page_memory(*place);
+    uint8_t *item = page_add(f->memory, place, hash_fingerprint(name->hash), size);
+    if (!item) {
+        unmake(f->memory, &packed);
+        unmake(f->memory, value);
+        return -ENOMEM;
+    }
+    packed_write(&packed, item);
+    write_rest(item + packed.size, value, expires_at_ms);
+    size_t far = packed_far_memory(packed.head) + (value ? packed_far_memory(value->head) : 0);
+    count(f, 1, size, (int64_t)(page_memory(*place) - before + far));
+    if (!f->map) {
+        outgrow(f);
+        return 0;
+    }
+    if ((*place)->n > f->map->most) f->map->most = (*place)->n;
+    fieldmap_grow(f->memory, f->map, f->secret);
+    return 0;
+}
+
+int fields_put(struct fields *f, const struct field_name *name, const struct field *was, struct packed *value, int64_t expires_at_ms) {
+    assert(value || expires_at_ms == FIELD_NEVER);
+    if (value && packed_make_far(f->memory, value)) return -ENOMEM;
+    if (!was) return add(f, name, value, expires_at_ms);
+    uint32_t name_size = packed_size(was->name), old = page_item_size(*was->place, was->at.index);
+    uint32_t size = name_size + rest_size(value, expires_at_ms);
+    size_t before = page_memory(*was->place), old_far = was->value ? packed_far_memory(was->value) : 0;
+    uint8_t name_bytes[PACKED_SIZE_MAX], value_bytes[PACKED_FAR_SIZE] = {0};
+    memcpy(name_bytes, was->name, name_size);
+    if (old_far) memcpy(value_bytes, was->value, PACKED_FAR_SIZE);
+    uint8_t *item = page_resize(f->memory, was->place, was->at, size);
+    if (!item) {
+        unmake(f->memory, value);
+        return -ENOMEM;
+    }
+    if (old_far) packed_drop(f->memory, value_bytes);
+    memcpy(item, name_bytes, name_size);
+    write_rest(item + name_size, value, expires_at_ms);
+    size_t far = value ? packed_far_memory(value->head) : 0;
+    count(f, 0, (int64_t)size - old, (int64_t)(page_memory(*was->place) - before + far - old_far));
+    if (f->map) fieldmap_grow(f->memory, f->map, f->secret);
+    else outgrow(f);
+    return 0;
+}
+
+void fields_remove(struct fields *f, const struct field *x) {
+    struct page **place = x->place;
+    size_t before = page_memory(*place), far = packed_far_memory(x->name) + (x->value ? packed_far_memory(x->value) : 0);
+    uint32_t size = page_item_size(*place, x->at.index);
+    packed_drop(f->memory, x->name);
+    if (x->value) packed_drop(f->memory, x->value);
+    page_remove(f->memory, place, x->at);
+    count(f, -1, -(int64_t)size, (int64_t)(page_memory(*place) - before - far));
+    if (!f->map) return;
+    if (f->map->n) fieldmap_shrink(f->memory, f->map);
+    else fields_free(f);
+}
+
+/* --- as a whole --- */
+
+void fields_free(struct fields *f) {
+    if (f->map)
+        while (fieldmap_free_some(f->memory, f->map, UINT32_MAX)) {}
+    fieldmap_drop_items(f->memory, f->page);
+    page_free(f->memory, f->page);
+    f->map = NULL;
+    f->page = NULL;
+}
+
+int fields_copy(struct fields *to, const struct fields *from) {
+    struct fields_walk w = {0};
+    struct field x;
+    while (fields_next(from, &w, &x)) {
+        char scratch[2][INT64_TEXT_SIZE];
+        uint32_t size;
+        const char *text = packed_text(x.name, scratch[0], &size);
+        struct field_name name;
+        struct packed value;
+        field_name(to, text, size, &name);
+        if (x.value) {
+            text = packed_text(x.value, scratch[1], &size);
+            packed_of(&value, text, size);
+        }
+        if (fields_put(to, &name, NULL, x.value ? &value : NULL, x.expires_at_ms)) {
+            fields_free(to);
+            return -ENOMEM;
+        }
+    }
+    if (!fields_is_empty(to)) fields_set_flags(to, fields_flags(from));
+    return 0;
+}

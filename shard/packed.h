@@ -1,0 +1,77 @@
+/* A byte string in packed form, as containers keep their members: as an integer if it reads like one, else with its size before it.
+ *
+ *   00..7f   a string of so many bytes, which follow (at most PACKED_INLINE_MAX)
+ *   80..bf   the integer 0..63
+ *   c1..c8   an integer of 1..8 bytes, which follow: two's complement, little endian, as few as it takes
+ *   e0       a longer string: the address (8 bytes) of a block with its size (4 bytes) and its bytes, "far"
+ *
+ * Each string has one form only, so of two that are not far the bytes are equal if and only if the strings are.
+ */
+#ifndef SHARD_PACKED_H
+#define SHARD_PACKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "shard/entry.h"
+
+#define PACKED_INLINE_MAX 112u
+#define PACKED_FAR 0xe0u
+#define PACKED_FAR_SIZE 9u
+#define PACKED_SIZE_MAX (1u + PACKED_INLINE_MAX)
+
+struct memory;
+
+/* A string on its way into packed form. Refers to the string's own bytes. */
+struct packed {
+    const char *text;
+    uint32_t text_size;
+    uint8_t head[PACKED_FAR_SIZE]; /* all of an integer or a far string's; of a short string its size */
+    uint8_t head_size;
+    uint8_t size; /* of the packed form */
+};
+
+void packed_of(struct packed *x, const char *text, uint32_t size);
+void packed_of_int(struct packed *x, int64_t v);
+static inline bool packed_is_far(const struct packed *x) { return x->head[0] == PACKED_FAR; }
+
+/* Writes x->size bytes. A far string's block must have been made. */
+static inline void packed_write(const struct packed *x, uint8_t *to) {
+    memcpy(to, x->head, x->head_size);
+    memcpy(to + x->head_size, x->text, x->size - x->head_size);
+}
+
+/* Makes a far string's block, which then belongs to what is written; does nothing for others. -ENOMEM: nothing was done. */
+int packed_make_far(struct memory *m, struct packed *x);
+/* Frees the block of one that was written, or not; does nothing for others. */
+void packed_drop(struct memory *m, const uint8_t *at);
+/* Bytes of that block, 0 if there is none. */
+size_t packed_far_memory(const uint8_t *at);
+/* What packed_make_far takes. */
+size_t packed_far_needs(const struct packed *x);
+
+/* Of what is written at `at`: its size in packed form. */
+static inline uint32_t packed_size(const uint8_t *at) {
+    if (*at <= 0x7f) return 1u + *at;
+    if (*at <= 0xbf) return 1;
+    return *at == PACKED_FAR ? PACKED_FAR_SIZE : 1u + (*at & 0xfu);
+}
+static inline bool packed_is_int(const uint8_t *at) { return *at >= 0x80 && *at < PACKED_FAR; }
+/* Of an integer. */
+int64_t packed_int(const uint8_t *at);
+/* Its text; an integer's is written to scratch. */
+const char *packed_text(const uint8_t *at, char scratch[INT64_TEXT_SIZE], uint32_t *size);
+uint32_t packed_text_size(const uint8_t *at);
+/* Whether x is the string that is written at `at`. */
+static inline bool packed_equal(const struct packed *x, const uint8_t *at) {
+    if (__builtin_expect(packed_is_far(x), 0)) {
+        uint32_t size;
+        const char *text = *at == PACKED_FAR ? packed_text(at, NULL, &size) : NULL;
+        return text && size == x->text_size && !memcmp(text, x->text, size);
+    }
+    return *at == x->head[0] && !memcmp(at, x->head, x->head_size) && !memcmp(at + x->head_size, x->text, x->size - x->head_size);
+}
+
+#endif

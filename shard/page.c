@@ -1,0 +1,201 @@
+#include "shard/page.h"
+
+#include "shard/memory.h"
+
+/* Pairs in a word: a fingerprint in the low byte of each 16 bits, a size in the high one. */
+#define PAIRS 4u
+#define LANES 0x0001000100010001ull
+#define LOW_BYTES (LANES * 0xff)
+
+static uint64_t pairs_at(const struct page *p, uint32_t index) {
+    uint64_t w;
+    memcpy(&w, p->bytes + 2 * index, sizeof w);
+    return w;
+}
+
+/* The highest bit of each lane whose fingerprint this is. */
+static uint64_t matches(uint64_t pairs, uint64_t fingerprints) {
+    uint64_t different = (pairs ^ fingerprints) & LOW_BYTES;
+    return ~(different + LANES * 0x7fff) & LANES * 0x8000;
+}
+
+static uint32_t sum_lanes(uint64_t lanes) { return (uint32_t)(lanes * LANES >> 48); }
+
+bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *name, struct page_at *at) {
+    uint64_t fingerprints = fingerprint * LANES, sizes = 0;
+    if (!p) return false;
+    for (uint32_t i = 0; i < p->n; i += PAIRS) {
+        uint64_t pairs = pairs_at(p, i), lanes = pairs >> 8 & LOW_BYTES;
+        for (uint64_t found = matches(pairs, fingerprints); found; found &= found - 1) {
+            unsigned lane = (unsigned)__builtin_ctzll(found) / 16;
+            uint32_t offset = sum_lanes(sizes + (lanes & ~(~0ull << 16 * lane)));
+            if (i + lane >= p->n) return false;
+            if (!packed_equal(name, page_item((struct page *)(uintptr_t)p, offset))) continue;
+            *at = (struct page_at){i + lane, offset};
+            return true;
+        }
+        sizes += lanes;
+    }
+    return false;
+}
+
+struct page_at page_nth(const struct page *p, uint32_t index) {
+    uint64_t sizes = 0;
+    uint32_t i = 0;
+    for (; i + PAIRS <= index; i += PAIRS) sizes += pairs_at(p, i) >> 8 & LOW_BYTES;
+    if (i < index) sizes += pairs_at(p, i) >> 8 & LOW_BYTES & ~(~0ull << 16 * (index - i));
+    return (struct page_at){index, sum_lanes(sizes)};
+}
+
+/* --- blocks --- */
+
+/* The block's size for so many bytes: steps of about a sixteenth, so that a page that grows is not copied at each item. */
+static size_t round_block(size_t bytes) {
+    size_t step = 8;
+    while (step < 256 && bytes > 16 * step) step *= 2;
+    return (bytes + step - 1) & ~(step - 1);
+}
+
+static uint32_t room_for(uint32_t n) { return (n + PAIRS - 1) & ~(PAIRS - 1); }
+
+static size_t block_for(uint32_t room, uint32_t used) { return round_block(sizeof(struct page) + 2u * room + used); }
+
+static bool has_room(const struct page *p, uint32_t room, uint32_t used) {
+    return p && room == p->room && sizeof(struct page) + 2u * room + used <= 8u * p->block;
+}
+
+/* The page in a block of another size, with room for so many pairs and bytes. NULL: no memory, nothing changed. */
+static struct page *move_page(struct memory *m, struct page *p, uint32_t room, uint32_t used) {
+    size_t block = block_for(room, used);
+    struct page *to = memory_alloc(m, block);
+    if (!to) return NULL;
+    *to = (struct page){.room = (uint8_t)room, .block = (uint16_t)(block / 8)};
+    uint32_t kept = 0;
+    if (p) {
+        to->n = p->n;
+        to->flags = p->flags;
+        to->used = p->used;
+        kept = 2u * p->n;
+        memcpy(to->bytes, p->bytes, kept);
+        memcpy(page_item(to, 0), page_item(p, 0), p->used < used ? p->used : used);
+        memory_free(m, p, 8u * p->block);
+    }
+    memset(to->bytes + kept, 0, 2u * room - kept);
+    return to;
+}
+
+size_t page_needs(const struct page *p, uint32_t more) {
+    uint32_t n = p ? p->n : 0, used = p ? p->used : 0;
+    return block_for(room_for(n + 1), used + more) + (p ? 0 : 8);
+}
+
+uint8_t *page_add(struct memory *m, struct page **at, uint8_t fingerprint, uint32_t size) {
+    struct page *p = *at;
+    uint32_t n = p ? p->n : 0, used = (p ? p->used : 0) + size, room = p && n < p->room ? p->room : room_for(n + 1);
+    if (n == PAGE_ITEMS_MAX || used > PAGE_BYTES_MAX) return NULL;
+    if (!has_room(p, room, used)) {
+        p = move_page(m, p, room, used);
+        if (!p) return NULL;
+        *at = p;
+    }
+    uint8_t *item = page_item(p, p->used);
+    p->bytes[2 * n] = fingerprint;
+    p->bytes[2 * n + 1] = (uint8_t)size;
+    p->n++;
+    p->used = (uint16_t)used;
+    return item;
+}
+
+uint8_t *page_resize(struct memory *m, struct page **page, struct page_at at, uint32_t size) {
+    struct page *p = *page;
+    uint32_t old = page_item_size(p, at.index), used = p->used - old + size;
+    if (size == old) return page_item(p, at.offset);
+    if (used > PAGE_BYTES_MAX) return NULL;
+    uint32_t behind = p->used - at.offset - old;
+    if (!has_room(p, p->room, used)) {
+        p = move_page(m, p, p->room, used > p->used ? used : p->used);
+        if (!p) return NULL;
+        *page = p;
+    }
+    uint8_t *item = page_item(p, at.offset);
+    memmove(item + size, item + old, behind);
+    p->bytes[2 * at.index + 1] = (uint8_t)size;
+    p->used = (uint16_t)used;
+    return item;
+}
+
+/* After items went: into a smaller block if that is worth it. Without memory it stays where it is. */
+static void trim(struct memory *m, struct page **p) {
+    size_t now = page_memory(*p);
+    if (block_for(room_for((*p)->n), (*p)->used) > now - now / 4) return;
+    struct page *to = move_page(m, *p, room_for((*p)->n), (*p)->used);
+    if (to) *p = to;
+}
+
+void page_remove(struct memory *m, struct page **page, struct page_at at) {
+    struct page *p = *page;
+    uint32_t size = page_item_size(p, at.index);
+    if (p->n == 1) {
+        page_free(m, p);
+        *page = NULL;
+        return;
+    }
+    uint8_t *item = page_item(p, at.offset), *pair = p->bytes + 2 * at.index;
+    memmove(item, item + size, p->used - at.offset - size);
+    memmove(pair, pair + 2, 2u * (p->n - at.index - 1u));
+    p->n--;
+    p->bytes[2 * p->n] = p->bytes[2 * p->n + 1] = 0;
+    p->used = (uint16_t)(p->used - size);
+    trim(m, page);
+}
+
+struct page *page_part(struct memory *m, struct page **from, const bool *goes) {
+    struct page *p = *from, *to;
+    uint32_t n = 0, bytes = 0, offset = 0, kept = 0, kept_bytes = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        n += goes[i];
+        bytes += goes[i] ? page_item_size(p, i) : 0;
+    }
+    to = move_page(m, NULL, room_for(n), bytes);
+    if (!to) return NULL;
+    for (uint32_t i = 0, size; i < p->n; i++, offset += size) {
+        size = page_item_size(p, i);
+        if (goes[i]) {
+            memcpy(page_add(m, &to, page_fingerprint(p, i), size), page_item(p, offset), size);
+            continue;
+        }
+        memmove(page_item(p, kept_bytes), page_item(p, offset), size);
+        memmove(p->bytes + 2 * kept++, p->bytes + 2 * i, 2);
+        kept_bytes += size;
+    }
+    memset(p->bytes + 2 * kept, 0, 2u * (p->n - kept));
+    p->n = (uint8_t)kept;
+    p->used = (uint16_t)kept_bytes;
+    trim(m, from);
+    return to;
+}
+
+bool page_join(struct memory *m, struct page **at, struct page *from) {
+    struct page *p = *at;
+    uint32_t n = p->n + (uint32_t)from->n, used = p->used + (uint32_t)from->used;
+    if (n > PAGE_ITEMS_MAX || used > PAGE_BYTES_MAX) return false;
+    p = move_page(m, p, room_for(n), used);
+    if (!p) return false;
+    memcpy(p->bytes + 2 * p->n, from->bytes, 2u * from->n);
+    memcpy(page_item(p, p->used), page_item(from, 0), from->used);
+    p->n = (uint8_t)n;
+    p->used = (uint16_t)used;
+    *at = p;
+    page_free(m, from);
+    return true;
+}
+
+void page_free(struct memory *m, struct page *p) {
+    if (p) memory_free(m, p, 8u * p->block);
+}
+
+struct page *page_copy(struct memory *m, const struct page *p) {
+    struct page *to = memory_alloc(m, 8u * p->block);
+    if (to) memcpy(to, p, sizeof *p + 2u * p->room + p->used);
+    return to;
+}

@@ -1,0 +1,70 @@
+/* A page: a few members of a container in one block, found by their fingerprints. All of a small hash or set is one; a large one has many (fieldmap.h).
+ *
+ *   | n, room, flags, block, used | fingerprint, size | fingerprint, size | ... room pairs | item | item | ...
+ *
+ * An item is a name in packed form, then perhaps a value in packed form, then perhaps 8 bytes of time: its size tells. Items are in the order in which
+ * they were added. A lookup touches the line of the pairs and that of the item: four pairs are compared at once, and the sizes of those before
+ * the match are added up on the way.
+ *
+ * A page belongs to its shard. Every call that adds, resizes or removes may move it, and ends all pointers into it. NULL is an empty page.
+ */
+#ifndef SHARD_PAGE_H
+#define SHARD_PAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/packed.h"
+
+#define PAGE_ITEMS_MAX 240u
+#define PAGE_ITEM_MAX 255u
+#define PAGE_BYTES_MAX 60000u
+
+struct memory;
+
+struct page {
+    uint8_t n, room; /* items; pairs that there is room for, a multiple of 4 */
+    uint8_t flags;   /* the owner's */
+    uint8_t unused;
+    uint16_t block; /* bytes of the block, by 8 */
+    uint16_t used;  /* bytes of items */
+    uint8_t bytes[];
+};
+
+/* A place in a page. */
+struct page_at {
+    uint32_t index, offset;
+};
+
+static inline uint8_t *page_item(struct page *p, uint32_t offset) { return p->bytes + 2u * p->room + offset; }
+static inline uint8_t page_fingerprint(const struct page *p, uint32_t index) { return p->bytes[2 * index]; }
+static inline uint8_t page_item_size(const struct page *p, uint32_t index) { return p->bytes[2 * index + 1]; }
+
+/* Where the item with this name is. */
+bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *name, struct page_at *at);
+/* Of the nth item. */
+struct page_at page_nth(const struct page *p, uint32_t index);
+
+/* Makes room for an item at the end, whose bytes the caller writes at once. NULL: no memory (or full), nothing changed. */
+uint8_t *page_add(struct memory *m, struct page **p, uint8_t fingerprint, uint32_t size);
+/* Gives an item another size. Its bytes are lost; the caller writes them at once. NULL: no memory, nothing changed. */
+uint8_t *page_resize(struct memory *m, struct page **p, struct page_at at, uint32_t size);
+/* Takes an item out, as bytes: what it refers to is the caller's. An empty page is freed: *p is NULL then. */
+void page_remove(struct memory *m, struct page **p, struct page_at at);
+/* Frees the block, without what its items refer to. */
+void page_free(struct memory *m, struct page *p);
+/* A copy of the block, byte by byte. NULL: no memory. */
+struct page *page_copy(struct memory *m, const struct page *p);
+
+/* Moves the items marked in goes (one for each) to a page of their own. NULL: no memory, nothing changed. Some but not all are marked. */
+struct page *page_part(struct memory *m, struct page **p, const bool *goes);
+/* Appends all of from's items, and frees it. False: no memory, or too many; nothing changed. */
+bool page_join(struct memory *m, struct page **p, struct page *from);
+
+/* Bytes of the block. */
+static inline size_t page_memory(const struct page *p) { return p ? 8u * p->block : 0; }
+/* What page_add or page_resize may take more than it gives back, at most. */
+size_t page_needs(const struct page *p, uint32_t more);
+
+#endif
