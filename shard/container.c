@@ -4,30 +4,34 @@
 #include <mimalloc.h>
 
 #include "shard/blob.h"
+#include "shard/intset.h"
 #include "shard/memory.h"
 #include "shard/shard.h"
 
 /* Pages freed in one go: about 10 us. */
 #define FREE_PAGES 64u
 
-/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time. */
+/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time; of an intset the integers. */
 struct flat {
     size_t size, memory; /* bytes; what it took where it came from */
     uint32_t flags;
+    bool ints;
     char bytes[];
 };
 
 /* What a text in it begins with; NO_TEXT: there is none. */
 #define NO_TEXT UINT32_MAX
 
-static bool is_fields(const struct entry *e) { return entry_encoding(e) == ENC_PAGE || entry_encoding(e) == ENC_MAP; }
+static bool is_fields(enum entry_encoding encoding) { return encoding == ENC_PAGE || encoding == ENC_MAP; }
+static bool is_ints(const struct entry *e) { return entry_encoding(e) == ENC_INTSET; }
 
-static struct fields view(const struct entry *e) {
+static struct fields view_of(enum entry_encoding encoding, void *container) {
     struct fields f = {0};
-    if (entry_encoding(e) == ENC_MAP) f.map = entry_pointer(e);
-    else f.page = entry_pointer(e);
+    if (encoding == ENC_MAP) f.map = container;
+    else f.page = container;
     return f;
 }
+static struct fields view(const struct entry *e) { return view_of(entry_encoding(e), entry_pointer(e)); }
 
 struct fields container_fields(struct shard *s, const struct entry *e) {
     struct fields f = e ? view(e) : (struct fields){0};
@@ -43,9 +47,16 @@ static bool free_map_some(struct memory *m, struct trash *x) { return fieldmap_f
 bool container_is_large(const struct entry *e) { return entry_encoding(e) == ENC_MAP; }
 
 void container_drop(struct memory *m, struct entry *e, struct trash **large) {
-    if (!entry_pointer(e)) return;
-    assert(is_fields(e));
-    struct fields f = view(e);
+    if (entry_pointer(e)) container_free(m, entry_encoding(e), entry_pointer(e), large);
+}
+
+void container_free(struct memory *m, enum entry_encoding encoding, void *container, struct trash **large) {
+    if (encoding == ENC_INTSET) {
+        intset_free(m, container);
+        return;
+    }
+    assert(is_fields(encoding));
+    struct fields f = view_of(encoding, container);
     f.memory = m;
     if (!large || !f.map) {
         fields_free(&f);
@@ -59,6 +70,7 @@ void container_drop(struct memory *m, struct entry *e, struct trash **large) {
 
 size_t container_memory(const struct entry *e) {
     if (entry_encoding(e) == ENC_FLAT) return ((struct flat *)entry_pointer(e))->memory;
+    if (is_ints(e)) return intset_memory(entry_pointer(e));
     struct fields f = view(e);
     return fields_memory(&f);
 }
@@ -95,7 +107,20 @@ static void write_fields(struct writer *w, const struct fields *f) {
     }
 }
 
+static void *flatten_ints(const struct intset *x) {
+    uint32_t n = intset_count(x);
+    struct flat *flat = mi_malloc(sizeof *flat + n * sizeof(int64_t));
+    if (!flat) return NULL;
+    *flat = (struct flat){.size = n * sizeof(int64_t), .memory = intset_memory(x), .ints = true};
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t v = intset_at(x, i);
+        memcpy(flat->bytes + i * sizeof v, &v, sizeof v);
+    }
+    return flat;
+}
+
 void *container_flatten(const struct entry *e) {
+    if (is_ints(e)) return flatten_ints(entry_pointer(e));
     struct fields f = view(e);
     struct writer w = {0};
     write_fields(&w, &f);
@@ -137,10 +162,27 @@ static int copy_flat(struct fields *to, const struct flat *flat) {
     return 0;
 }
 
+static struct intset *copy_flat_ints(struct memory *m, const struct flat *flat) {
+    struct intset *to = NULL;
+    for (uint32_t i = 0; i < flat->size / sizeof(int64_t); i++) {
+        int64_t v;
+        memcpy(&v, flat->bytes + i * sizeof v, sizeof v);
+        if (!intset_add(m, &to, v, i)) continue;
+        intset_free(m, to);
+        return NULL;
+    }
+    return to;
+}
+
 void *container_copy(struct shard *s, const struct entry *e, enum entry_encoding *encoding) {
+    const struct flat *flat = entry_encoding(e) == ENC_FLAT ? entry_pointer(e) : NULL;
+    if (is_ints(e) || (flat && flat->ints)) {
+        *encoding = ENC_INTSET;
+        return flat ? copy_flat_ints(s->memory, flat) : intset_copy(s->memory, entry_pointer(e));
+    }
     struct fields to = container_fields(s, NULL);
-    if (entry_encoding(e) == ENC_FLAT) {
-        if (copy_flat(&to, entry_pointer(e))) return NULL;
+    if (flat) {
+        if (copy_flat(&to, flat)) return NULL;
     } else {
         struct fields from = view(e);
         if (fields_copy(&to, &from)) return NULL;

@@ -16,6 +16,8 @@ struct shard;
 
 /* Frees what e points to. A large one is hung in *large, to be freed in slices; NULL: at once. e's pointer may be NULL: it was taken over. */
 void container_drop(struct memory *m, struct entry *e, struct trash **large);
+/* The same for one that is in no entry. */
+void container_free(struct memory *m, enum entry_encoding encoding, void *container, struct trash **large);
 /* Bytes behind the entry. */
 size_t container_memory(const struct entry *e);
 /* About how many a copy takes. */

@@ -28,9 +28,10 @@ enum entry_encoding {
     ENC_EMBEDDED,
     ENC_RAW,
     ENC_BLOB,
-    /* Of containers: fields.h; flat: container.h. */
+    /* Of containers: fields.h; intset.h; flat: container.h. */
     ENC_PAGE,
     ENC_MAP,
+    ENC_INTSET,
     ENC_FLAT = 7,
 };
 #define ENTRY_KIND(type, encoding) ((uint8_t)((type) | (encoding) << 3))

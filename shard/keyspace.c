@@ -462,11 +462,7 @@ static struct entry *copied_container(struct shard *s, const struct key *k, cons
     void *container = container_copy(s, src, &encoding);
     struct entry *n = container ? container_entry(s, k, entry_type(src), encoding, container, at_ms) : NULL;
     if (n || !container) return n;
-    struct {
-        struct entry e;
-        void *pointer;
-    } __attribute__((packed)) none = {.e.kind = ENTRY_KIND(entry_type(src), encoding), .pointer = container};
-    container_drop(s->memory, &none.e, &s->trash);
+    container_free(s->memory, encoding, container, &s->trash);
     return NULL;
 }
 
@@ -659,25 +655,35 @@ struct fields key_fields(struct shard *s, const struct key *k) {
     return container_fields(s, k->entry);
 }
 
-int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struct fields *f, enum key_event event) {
-    enum entry_encoding encoding = f->map ? ENC_MAP : ENC_PAGE;
-    void *container = f->map ? (void *)f->map : (void *)f->page;
+int key_store(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event) {
     if (k->entry) {
-        if (fields_is_empty(f)) {
-            entry_write_pointer(k->entry, NULL);
-            key_delete(s, k, KEY_DEL);
-            return 0;
-        }
-        k->entry->kind = (k->entry->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(type, encoding);
         entry_write_pointer(k->entry, container);
+        if (container) k->entry->kind = (k->entry->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(type, encoding);
+        else key_delete(s, k, KEY_DEL);
         return 0;
     }
-    if (fields_is_empty(f)) return 0;
+    if (!container) return 0;
     struct entry *n = container_entry(s, k, type, encoding, container, EXPIRY_NONE);
     if (n && !place(s, k, n, event)) return 0;
     if (n) memory_free(s->memory, n, entry_size(n));
-    fields_free(f);
     return -ENOMEM;
+}
+
+int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struct fields *f, enum key_event event) {
+    int refused = key_store(s, k, type, f->map ? ENC_MAP : ENC_PAGE, f->map ? (void *)f->map : (void *)f->page, event);
+    if (refused) fields_free(f);
+    return refused;
+}
+
+int key_replace(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event) {
+    struct entry *n = container_entry(s, k, type, encoding, container, EXPIRY_NONE);
+    if (!n) return -ENOMEM;
+    if (place(s, k, n, event)) {
+        memory_free(s->memory, n, entry_size(n));
+        return -ENOMEM;
+    }
+    key_after_change(s, k, event);
+    return 0;
 }
 
 bool key_may_take(struct shard *s, const struct key *k, size_t bytes) {

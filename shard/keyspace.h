@@ -146,6 +146,10 @@ void entry_end_loan(struct entry *e);
 struct fields key_fields(struct shard *s, const struct key *k);
 /* What became of them: under a new key, at the old one, or if they are empty, the key is deleted, and that is told. -ENOMEM (of a new key only): they are freed. */
 int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struct fields *f, enum key_event event);
+/* The same for any container, whose encoding may have changed. NULL: it is empty. -ENOMEM (of a new key only): it is still the caller's. */
+int key_store(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event);
+/* A container becomes the value of a key of whatever kind, without an expiry time, and that is told. -ENOMEM with nothing changed: it is still the caller's. */
+int key_replace(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event);
 /* Whether the key's value, or a new key with one, may take so many bytes more. */
 bool key_may_take(struct shard *s, const struct key *k, size_t bytes);
 

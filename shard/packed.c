@@ -44,6 +44,10 @@ void packed_of(struct packed *x, const char *text, uint32_t size) {
         x->text = text;
         return;
     }
+    packed_of_text(x, text, size);
+}
+
+void packed_of_text(struct packed *x, const char *text, uint32_t size) {
     x->text = text;
     x->text_size = size;
     if (size <= PACKED_INLINE_MAX) {

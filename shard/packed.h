@@ -35,6 +35,8 @@ struct packed {
 
 void packed_of(struct packed *x, const char *text, uint32_t size);
 void packed_of_int(struct packed *x, int64_t v);
+/* Of one that is known not to read like an integer. */
+void packed_of_text(struct packed *x, const char *text, uint32_t size);
 static inline bool packed_is_far(const struct packed *x) { return x->head[0] == PACKED_FAR; }
 
 /* Writes x->size bytes. A far string's block must have been made. */
