@@ -327,7 +327,7 @@ static __attribute__((cold)) void record_all(struct batch *first) {
 /* A transaction's member, or a piece, leaves the shard's order; what it made ready may be taken now. */
 static void leave(struct shard *s, struct member *m) {
     schedule_remove(&s->schedule, m);
-    if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s);
+    if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s, m);
 }
 
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */

@@ -20,6 +20,7 @@ struct wait_key {
     uint32_t size;
     uint16_t db; /* number of the database: SWAPDB changes what lies behind it */
     bool marked; /* ready or held */
+    bool held, let_go;
     char name[];
 };
 
@@ -78,9 +79,12 @@ static struct wait_key *find(const struct waits *t, uint16_t db, uint64_t hash, 
 }
 
 static struct wait_key *key_new(struct shard *s, struct waits *t, uint16_t db, uint64_t hash, const char *name, uint32_t size) {
-    if (!begin(s, t)) return NULL;
     struct wait_key *k = memory_alloc(s->memory, sizeof *k + size);
     if (!k) return NULL;
+    if (!begin(s, t)) {
+        memory_free(s->memory, k, sizeof *k + size);
+        return NULL;
+    }
     *k = (struct wait_key){.hash = hash, .size = size, .db = db};
     memcpy(k->name, name, size);
     struct wait_key **bucket = bucket_of(t, hash);
@@ -121,16 +125,22 @@ void wait_drop(struct shard *s) {
 
 /* ---- listing and forgetting ---- */
 
+static void link_in(struct wait_key *k, struct wait *w, struct wait *previous, struct wait *next) {
+    w->previous = previous;
+    w->next = next;
+    if (previous) previous->next = w;
+    else k->first = w;
+    if (next) next->previous = w;
+    else k->last = w;
+}
+
 bool wait_add(struct shard *s, struct wait *w, uint16_t db, uint64_t hash, const char *name, uint32_t size) {
     struct waits *t = &s->waits;
     struct wait_key *k = t->n_keys ? find(t, db, hash, name, size) : NULL;
     if (!k && !(k = key_new(s, t, db, hash, name, size))) return false;
     w->key = k;
-    w->next = NULL;
-    w->previous = k->last;
-    if (k->last) k->last->next = w;
-    else k->first = w;
-    k->last = w;
+    if (WAIT_FAULT == WAIT_FAULT_LAST_FIRST && k->first) link_in(k, w, NULL, k->first);
+    else link_in(k, w, k->last, NULL);
     t->n++;
     return true;
 }
@@ -155,7 +165,7 @@ void wait_forget(struct shard *s, struct waiter *who) {
 /* ---- what makes a key ready ---- */
 
 static void make_ready(struct waits *t, struct wait_key *k) {
-    if (k->marked) return;
+    if (k->marked || (WAIT_FAULT == WAIT_FAULT_WAKE_LOST && t->ready)) return;
     k->marked = true;
     k->turn = k->first;
     k->next_ready = NULL;
@@ -179,7 +189,7 @@ static bool is_there(const struct shard *s, const struct wait_key *k) {
 
 void wait_swap(struct shard *s, uint32_t a, uint32_t b) {
     struct waits *t = &s->waits;
-    for (uint32_t i = 0; i < t->n_buckets; i++)
+    for (uint32_t i = 0; i < t->n_buckets && WAIT_FAULT != WAIT_FAULT_SWAP_UNSEEN; i++)
         for (struct wait_key *k = t->buckets[i]; k; k = k->next)
             if ((k->db == a || k->db == b) && k->first && is_there(s, k)) make_ready(t, k);
 }
@@ -194,25 +204,52 @@ static struct wait_key *take_ready(struct waits *t) {
 }
 
 static void hold(struct waits *t, struct wait_key *k) {
+    k->held = true;
     k->next_ready = NULL;
     if (t->last_held) t->last_held->next_ready = k;
     else t->held = k;
     t->last_held = k;
 }
 
-void wait_let_go(struct shard *s) {
+static bool mark_held(struct wait_key *k) {
+    if (!k->held || k->let_go) return false;
+    k->let_go = true;
+    return true;
+}
+
+/* Marks what is held of the intent's key, in all databases, or of everything. How many that are. */
+static uint32_t mark_all_held(struct waits *t, const struct intent *i) {
+    uint32_t n = 0;
+    if (i->whole && i->mode < INTENT_READ) return 0;
+    if (i->whole)
+        for (struct wait_key *k = t->held; k; k = k->next_ready) n += mark_held(k);
+    else
+        for (struct wait_key *k = *bucket_of(t, i->hash); k; k = k->next) n += k->hash == i->hash && mark_held(k);
+    return n;
+}
+
+void wait_let_go(struct shard *s, const struct member *m) {
     struct waits *t = &s->waits;
-    while (t->held) {
-        struct wait_key *k = t->held;
-        t->held = k->next_ready;
-        k->marked = false;
+    uint32_t n = 0;
+    if (!t->held || WAIT_FAULT == WAIT_FAULT_HELD_FOR_EVER) return;
+    for (uint32_t i = 0; i < m->n_intents; i++) n += mark_all_held(t, &m->intents[i]);
+    for (struct wait_key **link = &t->held, *last = NULL, *k; n && (k = *link);) {
+        if (!k->let_go) {
+            last = k;
+            link = &k->next_ready;
+            continue;
+        }
+        *link = k->next_ready;
+        if (t->last_held == k) t->last_held = last;
+        k->marked = k->held = k->let_go = false;
         make_ready(t, k);
+        n--;
     }
-    t->last_held = NULL;
 }
 
 static struct wait *turn_of(struct shard *s, struct wait_key *k) {
-    while (k->turn && atomic_load_explicit(k->turn->waiter->claim, memory_order_acquire)) wait_forget(s, k->turn->waiter);
+    while (k->turn && WAIT_FAULT != WAIT_FAULT_CLAIM_IGNORED && atomic_load_explicit(k->turn->waiter->claim, memory_order_acquire))
+        wait_forget(s, k->turn->waiter);
     return k->turn;
 }
 
@@ -221,7 +258,7 @@ struct wait *wait_next(struct shard *s) {
     while (t->ready) {
         struct wait_key *k = t->ready;
         if (is_there(s, k) && turn_of(s, k)) {
-            if (!schedule_holds(&s->schedule, INTENT_DB, k->hash)) return k->turn;
+            if (WAIT_FAULT == WAIT_FAULT_NOT_HELD || !schedule_holds(&s->schedule, INTENT_DB, k->hash)) return k->turn;
             hold(t, take_ready(t));
             continue;
         }
@@ -233,4 +270,4 @@ struct wait *wait_next(struct shard *s) {
     return NULL;
 }
 
-void wait_pass(struct wait *w) { w->key->turn = w->next; }
+void wait_pass(struct wait *w) { w->key->turn = WAIT_FAULT == WAIT_FAULT_PASSED_ENDS ? NULL : w->next; }

@@ -21,8 +21,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Deliberate faults, one at a time, that the simulator must find (tests/sim). Never set elsewhere. */
+#ifndef WAIT_FAULT
+#define WAIT_FAULT 0
+#endif
+enum {
+    WAIT_FAULT_WAKE_LOST = 12,
+    WAIT_FAULT_LAST_FIRST = 13,
+    WAIT_FAULT_HELD_FOR_EVER = 14,
+    WAIT_FAULT_NOT_HELD = 15,
+    WAIT_FAULT_CLAIM_IGNORED = 16,
+    WAIT_FAULT_SWAP_UNSEEN = 17,
+    WAIT_FAULT_PASSED_ENDS = 18
+};
+
 struct shard;
 struct key;
+struct member;
 struct waiter;
 struct wait_key; /* a key that somebody waits for */
 
@@ -62,8 +77,9 @@ void wait_forget(struct shard *s, struct waiter *who);
 struct wait *wait_next(struct shard *s);
 /* The key has nothing for this one: the next of its waiters is to be asked. */
 void wait_pass(struct wait *w);
-/* A transaction has left: what was held is ready. */
-void wait_let_go(struct shard *s);
+/* A member has left the shard's schedule: of its keys those that are held are ready, in the order in which they became so. O(its intents + keys held), nothing while
+ * none is held. */
+void wait_let_go(struct shard *s, const struct member *m);
 
 /* A key changed, as the funnel tells. Only to be called while somebody waits. */
 void wait_touch(struct shard *s, const struct key *k);

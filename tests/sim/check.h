@@ -46,5 +46,7 @@ const char *check_linear(const struct history *h);
 const char *check_append(const struct history *h);
 /* The sum of the accounts; the counters. */
 const char *check_sums(const struct history *h);
+/* Each element that was popped was pushed, and popped once. */
+const char *check_taken(const struct history *h);
 
 #endif

@@ -28,7 +28,7 @@ static uint32_t accesses_of(const struct history *h, uint32_t db, uint32_t key, 
         if ((op->kind == OP_FLUSH || op->kind == OP_SWAP) && db <= DB_B && n < max) out[n++] = (struct access){op->ran, i, true};
         for (uint32_t j = 0; j < op->n_parts; j++) {
             const struct part *p = &op->parts[j];
-            if (p->db == db && p->key == key && p->at && n < max) out[n++] = (struct access){p->at, i, part_writes(p) || p->expired};
+            if (p->db == db && p->key == key && p->at && n < max) out[n++] = (struct access){p->at, i, part_changed(p)};
         }
     }
     return n;

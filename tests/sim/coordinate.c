@@ -21,7 +21,7 @@ static void hop_done(struct thread *t, struct op *op) {
     conn_of(t, op)->n_out--;
 }
 
-static void task_done(struct thread *t, struct task *k) {
+void coordinate_end(struct thread *t, struct task *k) {
     k->op->finished = true;
     k->conn->n_out--;
     k->conn->busy = false;
@@ -78,7 +78,7 @@ static bool has_parts(const struct world *w, const struct op *op, uint32_t shard
     return false;
 }
 
-static uint32_t waves_of(const struct op *op) { return op->n_parts && op->parts[op->n_parts - 1].wave ? 2 : 1; }
+static uint32_t waves_of(const struct op *op) { return op->kind == OP_POP || (op->n_parts && op->parts[op->n_parts - 1].wave) ? 2 : 1; }
 
 /* The hops of a wave; those that are the last on their shard release it. In the last wave all that still stand are released. */
 static void run(struct thread *t, struct task *k) {
@@ -86,7 +86,8 @@ static void run(struct thread *t, struct task *k) {
     bool final = k->wave + 1 >= waves_of(k->op), to[SHARDS_MAX], last[SHARDS_MAX];
     uint32_t n = 0;
     for (uint32_t s = 0; s < w->n_threads; s++) {
-        bool now = has_parts(w, k->op, s, k->wave), later = !final && (has_parts(w, k->op, s, 1) || w->plan->settings.release_late);
+        bool now = k->pop || has_parts(w, k->op, s, k->wave);
+        bool later = !final && (k->pop || has_parts(w, k->op, s, 1) || w->plan->settings.release_late);
         to[s] = k->slots[s] && (now || final);
         last[s] = !later;
         n += to[s];
@@ -111,6 +112,7 @@ static void leave_flight(struct thread *t) {
 
 static void wave_done(struct thread *t, struct task *k) {
     if (++k->wave < waves_of(k->op)) {
+        if (k->pop) waiting_looked(k->pop);
         k->op->went =
             op_goes_on((enum op_kind)k->op->kind, k->op->parts, k->op->n_parts, k->op->n_watched) || sim_fault == FAULT_NO_VALIDATION;
         if (!k->op->went) k->wave = PARTS_MAX; /* nothing is run, all is released */
@@ -122,8 +124,9 @@ static void wave_done(struct thread *t, struct task *k) {
         }
     }
     release_slots(t, k);
-    task_done(t, k);
     leave_flight(t);
+    if (k->pop) waiting_queued(t, k->pop);
+    else coordinate_end(t, k);
 }
 
 static void ask_for_token(struct thread *t, struct task *k) {
@@ -157,7 +160,7 @@ static void verdict(struct thread *t, struct task *k, enum txn_verdict v) {
     }
 }
 
-static void start(struct thread *t, struct task *k) {
+void coordinate_start(struct thread *t, struct task *k) {
     if (t->draining) {
         k->next = t->waiting;
         t->waiting = k;
@@ -218,7 +221,7 @@ static void go(struct thread *t) {
     t->waiting = NULL;
     for (; k; k = next) {
         next = k->next;
-        start(t, k);
+        coordinate_start(t, k);
     }
 }
 
@@ -228,8 +231,14 @@ static void all_stopped(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < w->n_threads; s++)
         if (!schedule_is_empty(&w->threads[s].shard->schedule) && sim_fault != FAULT_NO_DRAIN)
             w->wrong = "a transaction is under way while all shards stand still";
-    execute_all(w, k->op);
-    task_done(t, k);
+    if (k->pop) waiting_on_held(w, k->pop);
+    else execute_all(w, k->op);
+    for (uint32_t s = 0; s < w->n_threads && sim_fault != FAULT_NOT_SERVED_HELD; s++) {
+        w->threads[s].shard->now_ms = k->op->now_ms;
+        waiting_serve(t, &w->threads[s]);
+    }
+    if (k->pop) waiting_queued(t, k->pop);
+    else coordinate_end(t, k);
     for (uint32_t s = 0; s < w->n_threads; s++) thread_note(t, s, false, LETTER_GO, NULL);
     thread_note(t, 0, false, LETTER_TOKEN_BACK, NULL);
 }
@@ -255,6 +264,8 @@ void coordinate_returned(struct thread *t, struct letter *l) {
         }
         verdict(t, k, txn_answer(&k->txn, false));
         break;
+    case LETTER_TRY: waiting_queued(t, k->pop); break;
+    case LETTER_SERVED: waiting_served(t, l->pop); break;
     case LETTER_WITHDRAW: verdict(t, k, txn_answer(&k->txn, false)); break;
     case LETTER_TOKEN_ASK: token_asked(t, l); break;
     case LETTER_TOKEN: drain_all(t, k); break;
@@ -266,6 +277,7 @@ void coordinate_returned(struct thread *t, struct letter *l) {
     case LETTER_DRAINED: all_drained(t, k); break;
     case LETTER_STOP: all_stopped(t, k); break;
     case LETTER_GO: go(t); break;
+    case LETTER_FORGET: abort();
     }
     letter_free(t->world, l);
 }
@@ -298,7 +310,8 @@ static void take_op(struct thread *t, struct conn *c, struct op *op) {
     t->world->tasks++;
     c->busy = true;
     if (is_exclusive(op)) ask_for_token(t, k);
-    else start(t, k);
+    else if (op->kind == OP_POP) waiting_start(t, k, shards);
+    else coordinate_start(t, k);
 }
 
 void coordinate_take(struct thread *t, struct conn *c) {

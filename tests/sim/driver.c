@@ -38,12 +38,17 @@ static void queued_for(struct thread *t, uint32_t shard) {
     if (shard != t->id) t->queued[shard] = true;
 }
 
+void thread_post(struct thread *t, struct letter *l, bool to_shard) {
+    struct thread *other = &t->world->threads[l->to];
+    l->message.armed = NULL;
+    mailbox_push(to_shard ? &other->requests : &other->returns, &l->message);
+    if (to_shard && l->message.kind != LETTER_STOP) queued_for(t, l->to);
+}
+
 void thread_note(struct thread *t, uint32_t to, bool to_shard, enum letter_kind kind, struct task *task) {
     struct letter *l = letter_new(t, kind, to);
-    struct thread *other = &t->world->threads[to];
-    l->message.armed = NULL;
     l->task = task;
-    mailbox_push(to_shard ? &other->requests : &other->returns, &l->message);
+    thread_post(t, l, to_shard);
 }
 
 /* ---- lending ---- */
@@ -138,8 +143,12 @@ static void take(struct thread *t) {
     t->now_ms = w->now_ms;
     t->turn++;
     take_back(t);
-    for (uint32_t i = 0; i < w->n_conns; i++)
-        if (w->conns[i].thread == t) coordinate_take(t, &w->conns[i]);
+    for (uint32_t i = 0; i < w->n_conns; i++) {
+        struct conn *c = &w->conns[i];
+        if (c->thread != t) continue;
+        if (waiting_is_over(w, c)) waiting_end(t, c);
+        coordinate_take(t, c);
+    }
 }
 
 static void collect(struct thread *t) {
@@ -154,12 +163,12 @@ static void run_request(struct thread *t) {
         execute(t, t, (struct letter *)m);
         return;
     }
-    t->stage = sim_fault == FAULT_OWN_FIRST ? STAGE_BORROWED : STAGE_OWN;
+    t->stage = STAGE_OWN;
 }
 
 /* What is queued from here on is for the next turn. */
 static void take_own(struct thread *t) {
-    if (!thread_holds(t) || sim_fault == FAULT_OWN_FIRST) return;
+    if (!thread_holds(t)) return;
     t->running = t->own;
     t->own = (struct list){0};
 }
@@ -167,7 +176,20 @@ static void take_own(struct thread *t) {
 static void run_own(struct thread *t) {
     struct letter *l = list_take(&t->running);
     if (l) execute(t, t, l);
-    else t->stage = sim_fault == FAULT_OWN_FIRST ? STAGE_COLLECT : STAGE_BORROWED;
+    else {
+        t->stage = t->early ? STAGE_COLLECT : STAGE_BORROWED;
+        t->early = false;
+    }
+}
+
+/* FAULT_OWN_FIRST: plain commands of this turn, before anything else. What belongs to transactions has no number yet. */
+static void run_own_early(struct thread *t) {
+    struct list own = t->own;
+    struct letter *l;
+    t->own = (struct list){0};
+    while ((l = list_take(&own))) list_add(l->message.kind == LETTER_HOPS ? &t->running : &t->own, l);
+    t->early = true;
+    t->stage = STAGE_OWN;
 }
 
 static void run_lent(struct thread *t) {
@@ -226,7 +248,9 @@ static void let_go(struct thread *t) {
     t->stage = STAGE_ASLEEP;
 }
 
-static bool conn_has_work(const struct conn *c) { return (c->n_input && !c->busy) || (c->n_order && c->order[0]->finished); }
+static bool conn_has_work(const struct world *w, const struct conn *c) {
+    return (c->n_input && !c->busy) || (c->n_order && c->order[0]->finished) || waiting_is_over(w, c);
+}
 
 bool thread_has_work(struct thread *t) {
     struct world *w = t->world;
@@ -237,7 +261,7 @@ bool thread_has_work(struct thread *t) {
     for (uint32_t s = 0; s < w->n_threads; s++)
         if (t->outbox[s].first || t->queued[s]) return true;
     for (uint32_t i = 0; i < w->n_conns; i++)
-        if (w->conns[i].thread == t && conn_has_work(&w->conns[i])) return true;
+        if (w->conns[i].thread == t && conn_has_work(w, &w->conns[i])) return true;
     return (t->mine || state == HOLDER_FREE) && shard_next_due(t->shard) <= w->now_ms;
 }
 
@@ -247,10 +271,7 @@ void thread_step(struct thread *t) {
     case STAGE_TAKE:
         take(t);
         t->stage = STAGE_COLLECT;
-        if (sim_fault != FAULT_OWN_FIRST || !thread_holds(t)) break;
-        t->running = t->own;
-        t->own = (struct list){0};
-        t->stage = STAGE_OWN;
+        if (sim_fault == FAULT_OWN_FIRST && thread_holds(t)) run_own_early(t);
         break;
     case STAGE_COLLECT:
         collect(t);

@@ -16,14 +16,21 @@ static bool find_key(struct thread *of, const struct part *p, struct key *k) {
     return (finds ? key_find : key_look)(of->shard, of->shard->dbs[p->db], w->hashes[p->key], name, (uint32_t)strlen(name), k);
 }
 
-static void read_value(struct world *w, struct part *p, const struct key *k) {
+uint32_t execute_elements(const struct key *k) {
+    char scratch[INT64_TEXT_SIZE];
+    size_t size = 0;
+    if (k->entry) key_string(k, scratch, &size);
+    return (uint32_t)size / TOKEN_SIZE;
+}
+
+static void read_value(struct world *w, struct value *v, const struct key *k) {
     char scratch[INT64_TEXT_SIZE];
     size_t size;
     const char *bytes = key_string(k, scratch, &size);
     char *text = world_text(w, (uint32_t)size + 1);
     memcpy(text, bytes, size);
     text[size] = 0;
-    p->got = (struct value){.code = code_more(0, text, (uint32_t)size),
+    *v = (struct value){.code = code_more(0, text, (uint32_t)size),
         .number = strtoll(text, NULL, 10),
         .deadline_ms = entry_expiry(k->entry),
         .size = (uint32_t)size,
@@ -62,20 +69,40 @@ static int increment(struct shard *s, struct part *p, struct key *k) {
     return key_set_int(s, k, p->result, EXPIRY_KEEP, KEY_INCR);
 }
 
-static int write_key(struct shard *s, const struct op *op, struct part *p, struct key *k) {
+static void delete_key(struct shard *s, struct part *p, struct key *k) {
+    p->result = k->entry != NULL;
+    if (k->entry) key_delete(s, k, KEY_DEL);
+}
+
+/* The last element. The key goes with it if it was the only one. */
+static int pop(struct thread *of, struct part *p, struct key *k) {
+    struct value all;
+    read_value(of->world, &all, k);
+    uint32_t left = all.size - TOKEN_SIZE;
+    if (left && key_set_bytes(of->shard, k, all.text, left, FORM_ANY, EXPIRY_KEEP, KEY_SET)) return -1;
+    if (!left) key_delete(of->shard, k, KEY_DEL);
+    p->got = (struct value){.text = all.text + left, .size = TOKEN_SIZE};
+    return 0;
+}
+
+static enum part_status write_key(struct thread *of, const struct op *op, struct part *p, struct key *k) {
+    struct shard *s = of->shard;
+    int refused = 0;
     switch ((enum part_kind)p->kind) {
-    case PART_SET: return set(s, op, p, k);
-    case PART_INCR: return increment(s, p, k);
-    case PART_APPEND: return append(s, p, k);
-    default:
-        p->result = k->entry != NULL;
-        if (k->entry) key_delete(s, k, KEY_DEL);
-        return 0;
+    case PART_SET: refused = set(s, op, p, k); break;
+    case PART_INCR: refused = increment(s, p, k); break;
+    case PART_APPEND: refused = append(s, p, k); break;
+    case PART_POP:
+        if (execute_elements(k) < p->needs) return PART_ABSENT;
+        refused = pop(of, p, k);
+        break;
+    default: delete_key(s, p, k); break;
     }
+    return refused ? PART_REFUSED : PART_DONE;
 }
 
 /* A reader leaves a key that is past its time where it is: it may share it with a transaction whose time is an earlier one. */
-static void run_part(struct thread *of, struct op *op, struct part *p) {
+void execute_part(struct thread *of, struct op *op, struct part *p) {
     struct shard *s = of->shard;
     struct key k;
     uint64_t expired = s->stats.expired_lazy;
@@ -87,15 +114,15 @@ static void run_part(struct thread *of, struct op *op, struct part *p) {
     p->at = ++of->world->moment;
     p->expired = s->stats.expired_lazy != expired;
     p->status = PART_DONE;
-    if (part_writes(p)) p->status = write_key(s, op, p, &k) ? PART_REFUSED : PART_DONE;
+    if (part_writes(p)) p->status = write_key(of, op, p, &k);
     else if (p->kind == PART_EXISTS) p->result = found;
     else if (!found) p->status = PART_ABSENT;
-    else read_value(of->world, p, &k);
+    else read_value(of->world, &p->got, &k);
 }
 
 static void run_wave(struct world *w, struct op *op, uint32_t wave, uint32_t shard) {
     for (uint32_t i = 0; i < op->n_parts; i++)
-        if (op->parts[i].wave == wave && w->shard_of[op->parts[i].key] == shard) run_part(&w->threads[shard], op, &op->parts[i]);
+        if (op->parts[i].wave == wave && w->shard_of[op->parts[i].key] == shard) execute_part(&w->threads[shard], op, &op->parts[i]);
 }
 
 static void decide(struct op *op) {
@@ -125,15 +152,9 @@ void execute_all(struct world *w, struct op *op) {
 
 /* ---- slots ---- */
 
-static bool writes_to(const struct world *w, const struct op *op, uint32_t db, uint32_t shard) {
+static bool writes_to(const struct world *w, const struct op *op, uint32_t shard) {
     for (uint32_t i = 0; i < op->n_parts; i++)
-        if (op->parts[i].db == db && w->shard_of[op->parts[i].key] == shard && part_writes(&op->parts[i])) return true;
-    return false;
-}
-
-static bool touches(const struct world *w, const struct op *op, uint32_t db, uint32_t shard) {
-    for (uint32_t i = 0; i < op->n_parts; i++)
-        if (op->parts[i].db == db && w->shard_of[op->parts[i].key] == shard) return true;
+        if (w->shard_of[op->parts[i].key] == shard && part_writes(&op->parts[i])) return true;
     return false;
 }
 
@@ -144,15 +165,12 @@ struct slot *slot_new(struct thread *t, struct op *op, uint32_t shard) {
     struct member *m = &slot->member;
     *slot = (struct slot){.op = op, .from = t->id, .shard = shard};
     m->intents = slot->intents;
-    for (uint32_t db = 0; db < DBS; db++) {
-        if (!touches(w, op, db, shard)) continue;
-        bool writes = writes_to(w, op, db, shard);
-        enum intent_mode within = writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN, all = writes ? INTENT_WRITE : INTENT_READ;
-        intent_on_database(&slot->intents[m->n_intents++], db, op->whole ? all : within);
-    }
+    bool writes = writes_to(w, op, shard);
+    enum intent_mode within = writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN, all = writes ? INTENT_WRITE : INTENT_READ;
+    intent_on_database(&slot->intents[m->n_intents++], INTENT_DB, op->whole ? all : within);
     for (uint32_t i = 0; i < op->n_parts && !op->whole; i++) {
         const struct part *p = &op->parts[i];
-        if (w->shard_of[p->key] == shard) intent_on_key(&slot->intents[m->n_intents++], p->db, w->hashes[p->key], part_writes(p));
+        if (w->shard_of[p->key] == shard) intent_on_key(&slot->intents[m->n_intents++], INTENT_DB, w->hashes[p->key], part_writes(p));
     }
     w->slots++;
     return slot;
@@ -182,7 +200,8 @@ static void remove_member(struct thread *t, struct thread *of, struct slot *slot
 
 static void finish_deferred(struct thread *t, struct thread *of, struct slot *slot) {
     struct letter *l = slot->parked;
-    run_whole(t->world, slot->op, of->id);
+    if (l->message.kind == LETTER_TRY) waiting_try(of, l->task->pop);
+    else run_whole(t->world, slot->op, of->id);
     remove_member(t, of, slot);
     slot_free(t->world, slot);
     answer(t, l);
@@ -191,8 +210,11 @@ static void finish_deferred(struct thread *t, struct thread *of, struct slot *sl
 static void run_hop(struct thread *t, struct thread *of, struct letter *l) {
     struct slot *slot = l->slot;
     if (of->watermark < slot->member.number) of->watermark = slot->member.number;
-    run_wave(t->world, slot->op, l->task->wave, of->id);
-    if (l->last || sim_fault == FAULT_EARLY_RELEASE) remove_member(t, of, slot);
+    struct pop *pop = l->task->pop;
+    if (pop) waiting_wave(of, pop);
+    else run_wave(t->world, slot->op, l->task->wave, of->id);
+    if (l->last || sim_fault == FAULT_EARLY_RELEASE || (pop && sim_fault == FAULT_QUEUES_UNGUARDED)) remove_member(t, of, slot);
+    waiting_serve(t, of);
     answer(t, l);
 }
 
@@ -210,6 +232,8 @@ static void remove_member(struct thread *t, struct thread *of, struct slot *slot
     struct member *m;
     if (!slot->member.in) return; /* by an early release */
     schedule_remove(&of->shard->schedule, &slot->member);
+    wait_let_go(of->shard, &slot->member);
+    waiting_serve(t, of);
     while ((m = schedule_next(&of->shard->schedule))) begun(t, of, (struct slot *)m);
 }
 
@@ -241,7 +265,7 @@ static bool meets_intent(const struct thread *of, const struct op *op) {
     const struct world *w = of->world;
     if (schedule_is_empty(&of->shard->schedule) || sim_fault == FAULT_PLAIN_PASSES) return false;
     for (uint32_t i = 0; i < op->n_parts; i++)
-        if (schedule_conflicts(&of->shard->schedule, op->parts[i].db, w->hashes[op->parts[i].key], part_writes(&op->parts[i]))) return true;
+        if (schedule_conflicts(&of->shard->schedule, INTENT_DB, w->hashes[op->parts[i].key], part_writes(&op->parts[i]))) return true;
     return op->whole;
 }
 
@@ -267,10 +291,29 @@ static bool defer(struct thread *t, struct thread *of, struct op *op, uint32_t f
 
 static void run_hops(struct thread *t, struct thread *of, struct letter *l) {
     for (uint32_t i = 0; i < l->n; i++) {
-        if (!meets_intent(of, l->ops[i])) run_whole(t->world, l->ops[i], of->id);
-        else if (defer(t, of, l->ops[i], l->message.from)) l->ops[i] = NULL;
+        if (!meets_intent(of, l->ops[i])) {
+            waiting_check_lines(of);
+            run_whole(t->world, l->ops[i], of->id);
+            if (sim_fault != FAULT_SERVED_LATE) waiting_serve(t, of);
+        } else if (defer(t, of, l->ops[i], l->message.from)) l->ops[i] = NULL;
     }
+    waiting_serve(t, of);
     answer(t, l);
+}
+
+/* A POP on its only shard: where transactions are under way, as one member of the shard's order. */
+static void try(struct thread *t, struct thread *of, struct letter *l) {
+    if (schedule_is_empty(&of->shard->schedule)) {
+        waiting_try(of, l->task->pop);
+        waiting_serve(t, of);
+        answer(t, l);
+        return;
+    }
+    struct slot *slot = slot_new(l->task->thread, l->task->op, of->id);
+    slot->member.local = true;
+    slot->parked = l;
+    if (!schedule_add(&of->shard->schedule, &slot->member)) abort(); /* there are buckets, since there are members */
+    if (schedule_tell(&of->shard->schedule, &slot->member)) finish_deferred(t, of, slot);
 }
 
 /* From here on the own commands go by the mailbox; those of this turn too, behind what was collected. */
@@ -291,6 +334,8 @@ void execute(struct thread *t, struct thread *of, struct letter *l) {
     case LETTER_SCHEDULE: schedule(t, of, l); break;
     case LETTER_RUN: run(t, of, l); break;
     case LETTER_WITHDRAW: withdraw(t, of, l); break;
+    case LETTER_TRY: try(t, of, l); break;
+    case LETTER_FORGET: waiting_forget_arrived(of, l); break;
     case LETTER_STOP: stand_still(t, l); break;
     default: abort();
     }

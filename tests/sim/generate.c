@@ -1,29 +1,66 @@
 /* From a seed to a plan: how large the world is, what may go wrong in it, and what its clients ask. */
 #include <string.h>
 
+#include "tests/lib/random.h"
 #include "tests/sim/plan.h"
-#include "tests/sim/random.h"
 
 #define PIPELINE_MAX 6u
+
+enum family { PLAIN, LISTS, FANOUT, GATHER, BANK, EXEC, FLUSH, SWAP, POP, FAMILIES };
+
+enum style {
+    MIXED,
+    WATCHERS, /* half of the clients write in pipelines, the others read key after key: they see most of what should not be seen */
+    CHAINS, /* pairs of keys over shards, so that one transaction stands behind another on each, and plain commands that see how far they are */
+    QUEUES,     /* half of the clients push, the others pop, mostly */
+    SHORT_LIVES /* of all keys that are set */
+};
+
+/* What is asked how often. */
+struct shape {
+    enum style style;
+    uint8_t weights[FAMILIES];
+};
+
+static const struct shape shapes[] = {
+    {MIXED, {[PLAIN] = 6, [FANOUT] = 4, [GATHER] = 3, [EXEC] = 2, [FLUSH] = 1, [SWAP] = 1}},
+    {MIXED, {[LISTS] = 6, [FANOUT] = 3, [EXEC] = 3}},
+    {MIXED, {[PLAIN] = 4, [LISTS] = 4, [FANOUT] = 3, [GATHER] = 2, [BANK] = 2, [EXEC] = 3}},
+    {MIXED, {[BANK] = 6}},
+    {MIXED, {[PLAIN] = 4, [LISTS] = 4, [FANOUT] = 4, [GATHER] = 2, [BANK] = 2, [EXEC] = 2, [FLUSH] = 1, [SWAP] = 1}},
+    {MIXED, {[PLAIN] = 8, [LISTS] = 8, [FANOUT] = 1, [GATHER] = 1, [EXEC] = 1}},
+    {WATCHERS, {[PLAIN] = 10, [LISTS] = 5}},
+    {WATCHERS, {[PLAIN] = 10, [LISTS] = 5}},
+    {WATCHERS, {[PLAIN] = 10, [LISTS] = 5}},
+    {CHAINS, {[PLAIN] = 9, [FANOUT] = 7}},
+    {CHAINS, {[PLAIN] = 9, [FANOUT] = 7}},
+    {MIXED, {[PLAIN] = 3, [LISTS] = 3, [FANOUT] = 6, [GATHER] = 1, [EXEC] = 4}},
+    {MIXED, {[LISTS] = 6, [FANOUT] = 4, [EXEC] = 6}},
+    {MIXED, {[PLAIN] = 6, [FANOUT] = 1, [GATHER] = 2, [EXEC] = 2, [FLUSH] = 1, [SWAP] = 1, [POP] = 5}},
+    {SHORT_LIVES, {[PLAIN] = 4, [FANOUT] = 3, [GATHER] = 4, [EXEC] = 4}},
+    {QUEUES, {[PLAIN] = 6, [POP] = 6}},
+    {QUEUES, {[PLAIN] = 8, [FANOUT] = 3, [GATHER] = 1, [EXEC] = 4, [SWAP] = 1, [POP] = 8}},
+};
 
 struct maker {
     struct plan *plan;
     struct random random;
     uint16_t token;
-    uint32_t weights[8]; /* of the families below */
+    const struct shape *shape;
     bool expire;
-    bool watchers; /* half of the clients write in pipelines, the others read key after key: they see most of what should not be seen */
-    bool reads;    /* this one does */
-    /* Pairs of keys over shards, so that one transaction stands behind another on each, and plain commands that see how far they are. */
-    bool chains;
+    bool second; /* of the two halves of the clients this one is in */
 };
+
+static bool has(const struct maker *m, enum family f) { return m->shape->weights[f]; }
 
 static struct part *add_part(struct maker *m, struct op *op, enum part_kind kind, uint32_t db, uint32_t key, uint32_t wave) {
     struct part *p = &op->parts[op->n_parts++];
     *p = (struct part){.kind = (uint8_t)kind, .db = (uint8_t)db, .key = (uint8_t)key, .wave = (uint8_t)wave, .from = -1};
     if (kind == PART_SET || kind == PART_APPEND) p->token = ++m->token;
-    if (kind == PART_SET && m->expire && one_in(&m->random, 3)) p->ttl_ms = (int32_t)(1 + below(&m->random, 40));
+    if (kind == PART_SET && m->expire && (m->shape->style == SHORT_LIVES || one_in(&m->random, 3)))
+        p->ttl_ms = (int32_t)(1 + below(&m->random, 40));
     if (kind == PART_INCR) p->number = 1;
+    if (kind == PART_POP) p->needs = 1;
     return p;
 }
 
@@ -52,25 +89,24 @@ static enum part_kind any_of_lists(struct maker *m, uint32_t key) {
 
 static enum part_kind any_of_plain(struct maker *m) {
     static const uint8_t kinds[] = {PART_GET, PART_GET, PART_GET, PART_SET, PART_SET, PART_APPEND, PART_DEL, PART_EXISTS};
-    return (enum part_kind)kinds[below(&m->random, sizeof kinds)];
+    static const uint8_t of_queues[] = {PART_APPEND, PART_APPEND, PART_APPEND, PART_APPEND, PART_SET, PART_GET, PART_POP, PART_DEL};
+    return (enum part_kind)(has(m, POP) ? of_queues : kinds)[below(&m->random, sizeof kinds)];
 }
 
 static void make_fanout(struct maker *m, struct op *op, bool lists);
 
 static void make_single(struct maker *m, struct op *op, bool lists) {
-    if (m->chains && !m->reads) {
+    enum style style = m->shape->style;
+    if (style == CHAINS && !m->second) {
         make_fanout(m, op, false);
         return;
     }
     uint32_t key = any_key(m);
     op->kind = OP_SINGLE;
-    if (m->watchers)
-        add_part(m, op,
-            m->reads                           ? PART_GET
-                : lists && !is_counter(m, key) ? PART_APPEND
-                                               : PART_SET,
-            lists && !is_counter(m, key) ? DB_LISTS : DB_A, key, 0);
-    else if (m->chains) add_part(m, op, one_in(&m->random, 6) ? PART_SET : PART_GET, DB_A, key, 0);
+    if (style == WATCHERS) {
+        bool list = lists && !is_counter(m, key);
+        add_part(m, op, m->second ? PART_GET : list ? PART_APPEND : PART_SET, list ? DB_LISTS : DB_A, key, 0);
+    } else if (style == CHAINS) add_part(m, op, one_in(&m->random, 6) ? PART_SET : PART_GET, DB_A, key, 0);
     else if (lists) add_part(m, op, any_of_lists(m, key), DB_LISTS, key, 0);
     else add_part(m, op, any_of_plain(m), any_db(m), key, 0);
 }
@@ -80,16 +116,20 @@ static void make_fanout(struct maker *m, struct op *op, bool lists) {
     uint32_t choice = lists ? 0 : below(&m->random, 3) ? below(&m->random, 2) : below(&m->random, 4);
     uint32_t n = 2 + below(&m->random, 3), db = lists ? DB_LISTS : any_db(m);
     uint8_t keys[KEYS_MAX];
-    if (m->chains) { /* no two on one shard */
+    bool chains = m->shape->style == CHAINS;
+    if (chains) { /* no two on one shard */
         n = 2;
         choice = below(&m->random, 4) > 0;
         db = DB_A;
     }
     op->kind = names[choice];
-    op->whole = !m->chains && one_in(&m->random, 6);
+    op->whole = !chains && one_in(&m->random, 6);
     choose_keys(m, keys);
     if (op->whole || n > m->plan->settings.keys) n = m->plan->settings.keys;
     for (uint32_t i = 0; i < n; i++) add_part(m, op, (enum part_kind)kinds[choice], db, keys[i], 0);
+    bool waves =
+        kinds[choice] == PART_SET && !chains && one_in(&m->random, has(m, POP) ? 1 : 3); /* as many keys have, some of them named twice */
+    for (uint32_t i = 0; waves && i < 2; i++) add_part(m, op, PART_SET, db, keys[i], 1);
 }
 
 static void make_setnx(struct maker *m, struct op *op) {
@@ -136,7 +176,7 @@ static void make_exec(struct maker *m, struct op *op, const struct op *watch) {
     for (uint32_t i = 0; watch && i < watch->n_parts; i++) add_part(m, op, PART_GET, watch->parts[i].db, watch->parts[i].key, 0);
     op->n_watched = op->n_parts;
     for (uint32_t i = 0; i < n; i++) {
-        bool lists = m->weights[1] && (!m->weights[0] || one_in(&m->random, 2));
+        bool lists = has(m, LISTS) && (!has(m, PLAIN) || one_in(&m->random, 2));
         uint32_t key = watch && one_in(&m->random, 2) ? watch->parts[0].key : any_key(m);
         if (lists) add_part(m, op, any_of_lists(m, key), DB_LISTS, key, wave);
         else add_part(m, op, any_of_plain(m), any_db(m), key, wave);
@@ -153,32 +193,56 @@ static struct op *add_op(struct maker *m, uint32_t client, uint32_t pipeline) {
 
 static void make_watch(struct maker *m, struct op *op) {
     uint8_t keys[KEYS_MAX];
-    bool lists = m->weights[1] && one_in(&m->random, 2);
+    bool lists = has(m, LISTS) && one_in(&m->random, 2);
     op->kind = OP_WATCH;
     choose_keys(m, keys);
     for (uint32_t i = 0, n = 1 + below(&m->random, 2); i < n; i++) add_part(m, op, PART_GET, lists ? DB_LISTS : DB_A, keys[i], 0);
 }
 
-static void make_op(struct maker *m, struct op *op) {
+/* Waits for some keys, now and then twice for one; some want two elements at once. */
+static void make_pop(struct maker *m, struct op *op) {
+    uint32_t n = 1 + below(&m->random, 3), db = any_db(m), needs = one_in(&m->random, 5) ? 2 : 1;
+    uint8_t keys[KEYS_MAX];
+    op->kind = OP_POP;
+    op->patience = (uint16_t)(one_in(&m->random, 3) ? 1 + below(&m->random, 20000) : 0);
+    choose_keys(m, keys);
+    for (uint32_t i = 0; i < n; i++) add_part(m, op, PART_POP, db, keys[i], 0)->needs = (uint8_t)needs;
+    if (one_in(&m->random, 10)) add_part(m, op, PART_POP, db, keys[0], 0)->needs = (uint8_t)needs;
+}
+
+static enum family any_family(struct maker *m) {
+    const uint8_t *weights = m->shape->weights;
     uint32_t sum = 0, family = 0;
-    for (uint32_t i = 0; i < 8; i++) sum += m->weights[i];
-    for (uint32_t at = below(&m->random, sum); at >= m->weights[family]; family++) at -= m->weights[family];
-    switch (family) {
-    case 0: make_single(m, op, false); break;
-    case 1: make_single(m, op, true); break;
-    case 2: m->reads ? make_single(m, op, false) : make_fanout(m, op, m->weights[1] && (!m->weights[0] || one_in(&m->random, 3))); break;
-    case 3: one_in(&m->random, 2) ? make_setnx(m, op) : make_rename(m, op); break;
-    case 4: make_bank(m, op); break;
-    case 5: make_exec(m, op, NULL); break;
-    case 6: op->kind = OP_FLUSH; break;
+    for (uint32_t i = 0; i < FAMILIES; i++) sum += weights[i];
+    for (uint32_t at = below(&m->random, sum); at >= weights[family]; family++) at -= weights[family];
+    if (m->shape->style == QUEUES && one_in(&m->random, 2))
+        return m->second ? POP : has(m, FANOUT) && one_in(&m->random, 3) ? FANOUT : PLAIN;
+    return (enum family)family;
+}
+
+static void make_op(struct maker *m, struct op *op) {
+    switch (any_family(m)) {
+    case PLAIN: make_single(m, op, false); break;
+    case LISTS: make_single(m, op, true); break;
+    case FANOUT:
+        if (m->second && m->shape->style == CHAINS) make_single(m, op, false);
+        else make_fanout(m, op, has(m, LISTS) && (!has(m, PLAIN) || one_in(&m->random, 3)));
+        break;
+    case GATHER: one_in(&m->random, 2) ? make_setnx(m, op) : make_rename(m, op); break;
+    case BANK: make_bank(m, op); break;
+    case EXEC: make_exec(m, op, NULL); break;
+    case FLUSH: op->kind = OP_FLUSH; break;
+    case POP: make_pop(m, op); break;
     default: op->kind = OP_SWAP; break;
     }
 }
 
 /* A client's pipelines, one after another; a WATCH and its EXEC are a pipeline each. */
 static void make_client(struct maker *m, uint32_t client, uint32_t n_ops) {
-    m->reads = (m->watchers || m->chains) && client % 2;
-    uint32_t longest = m->reads || m->chains ? 1 : 1 + below(&m->random, PIPELINE_MAX), watches = m->weights[5] ? 6 : 0;
+    enum style style = m->shape->style;
+    m->second = client % 2 && (style == WATCHERS || style == CHAINS || style == QUEUES);
+    bool one = style == CHAINS || (style == WATCHERS && m->second);
+    uint32_t longest = one ? 1 : 1 + below(&m->random, PIPELINE_MAX), watches = has(m, EXEC) ? 6 : 0;
     for (uint32_t pipeline = client * 1000; n_ops && m->plan->n_ops + PIPELINE_MAX + 2 < OPS_MAX / 2;) {
         if (watches && one_in(&m->random, watches)) {
             struct op *watch = add_op(m, client, pipeline++);
@@ -196,35 +260,13 @@ static void make_client(struct maker *m, uint32_t client, uint32_t n_ops) {
     }
 }
 
-static void choose_weights(struct maker *m) {
-    static const uint8_t weights[][8] = {
-        /* plain lists fan-out gather bank exec flush swap */
-        {6, 0, 4, 3, 0, 2, 1, 1},
-        {0, 6, 3, 0, 0, 3, 0, 0},
-        {4, 4, 3, 2, 2, 3, 0, 0},
-        {0, 0, 0, 0, 6, 0, 0, 0},
-        {4, 4, 4, 2, 2, 2, 1, 1},
-        {8, 8, 1, 1, 0, 1, 0, 0},
-        {10, 5, 0, 0, 0, 0, 0, 0}, /* watchers */
-        {10, 5, 0, 0, 0, 0, 0, 0},
-        {10, 5, 0, 0, 0, 0, 0, 0},
-        {9, 0, 7, 0, 0, 0, 0, 0}, /* chains */
-        {9, 0, 7, 0, 0, 0, 0, 0},
-        {3, 3, 6, 1, 0, 4, 0, 0},
-        {0, 6, 4, 0, 0, 6, 0, 0},
-    };
-    const uint8_t *chosen = weights[below(&m->random, sizeof weights / sizeof *weights)];
-    for (uint32_t i = 0; i < 8; i++) m->weights[i] = chosen[i];
-    m->watchers = chosen[0] + chosen[1] == 15;
-    m->chains = chosen[0] == 9;
-}
-
 void plan_make(struct plan *p, uint64_t seed) {
     struct maker m = {.plan = p};
     random_seed(&m.random, seed, 0);
     struct random *r = &m.random;
     memset(p, 0, sizeof *p);
-    choose_weights(&m);
+    m.shape = &shapes[below(r, sizeof shapes / sizeof *shapes)];
+    enum style style = m.shape->style;
     p->settings = (struct settings){.seed = seed,
         .order = seed,
         .shards = 2 + below(r, SHARDS_MAX - 1),
@@ -232,19 +274,20 @@ void plan_make(struct plan *p, uint64_t seed) {
         .keys = 3 + below(r, KEYS_MAX - 2),
         .stall = one_in(r, 3),
         .lend = one_in(r, 2),
-        .expire = one_in(r, 3),
-        .refuse = !m.weights[4] && one_in(r, 4),
+        .expire = style == SHORT_LIVES || one_in(r, 3),
+        .refuse = !has(&m, BANK) && one_in(r, 4),
         .hold_replies = one_in(r, 2),
         .release_late = one_in(r, 2)};
-    if (m.watchers || m.chains) {
+    if (style == WATCHERS || style == CHAINS) {
         p->settings.stall = true;
-        p->settings.often = m.chains;
+        p->settings.often = style == CHAINS;
         p->settings.shards = p->settings.keys = 3 + below(r, SHARDS_MAX - 2);
         p->settings.clients = CLIENTS_MAX;
     }
+    if (style == QUEUES) p->settings.clients = 4 + below(r, CLIENTS_MAX - 3);
     p->settings.jump = p->settings.expire && one_in(r, 4);
     m.expire = p->settings.expire;
-    uint32_t n = m.chains ? 100 : 20 + below(r, 60);
+    uint32_t n = style == CHAINS || style == QUEUES ? 100 : 20 + below(r, 60);
     for (uint32_t c = 0; c < p->settings.clients; c++) make_client(&m, c, 1 + n / p->settings.clients);
 }
 

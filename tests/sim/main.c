@@ -39,6 +39,18 @@ static const struct {
     {FAULT_PLAIN_PASSES, "a plain command does not look at intents"},
     {FAULT_OWN_OVERTAKES, "own commands run although something is held back by what is not armed yet"},
     {FAULT_NUMBER_EARLY, "a number is drawn before its members have their places in their shards' order of arrival"},
+    {WAIT_FAULT_WAKE_LOST, "a key that becomes ready while another is goes unnoticed"},
+    {WAIT_FAULT_LAST_FIRST, "who comes to wait for a key is the first of its queue"},
+    {WAIT_FAULT_HELD_FOR_EVER, "a key that was held for a transaction is not let go"},
+    {WAIT_FAULT_NOT_HELD, "a key that a transaction under way has made ready is taken from it"},
+    {WAIT_FAULT_CLAIM_IGNORED, "a shard serves a waiter that another one has served"},
+    {WAIT_FAULT_SWAP_UNSEEN, "SWAPDB wakes nobody"},
+    {WAIT_FAULT_PASSED_ENDS, "who has no use for a key ends the turn of those behind him"},
+    {FAULT_SERVED_LATE, "who waits is served after a batch, not after each of its commands"},
+    {FAULT_HALF_FORGOTTEN, "a waiter is left in the queues of another shard when its command is over"},
+    {FAULT_QUEUES_UNGUARDED, "between looking and queuing up no intents stand"},
+    {FAULT_ENDS_UNCLAIMED, "a deadline, CLIENT UNBLOCK or the end of a connection does not ask who was first"},
+    {FAULT_NOT_SERVED_HELD, "nobody is served after an exclusive command"},
 };
 
 static void show_faults(void) {
@@ -74,7 +86,7 @@ static const char *judge(struct plan *p) {
     total.ops += p->n_ops;
     if (wrong) return wrong;
     history_read(&h, p);
-    if ((wrong = check_sums(&h)) || (wrong = check_append(&h))) return wrong;
+    if ((wrong = check_sums(&h)) || (wrong = check_taken(&h)) || (wrong = check_append(&h))) return wrong;
     return check_linear(&h);
 }
 
@@ -95,8 +107,9 @@ static int run_seeds(struct plan *p, uint64_t from, uint64_t to) {
     }
     const struct stats *s = &total.stats;
     printf("%" PRIu64 " seeds, %" PRIu64 " commands, %" PRIu64 " steps: %" PRIu64 " withdrawn, %" PRIu64 " exclusive, %" PRIu64
-           " members waited, %" PRIu64 " plain commands deferred, %" PRIu64 " shards lent, %" PRIu64 " keys expired\n",
-        total.seeds, total.ops, s->steps, s->withdrawn, s->exclusive, s->waited, s->deferred, s->lent, s->expired);
+           " members waited, %" PRIu64 " plain commands deferred, %" PRIu64 " shards lent, %" PRIu64 " keys expired, %" PRIu64
+           " parked, %" PRIu64 " served\n",
+        total.seeds, total.ops, s->steps, s->withdrawn, s->exclusive, s->waited, s->deferred, s->lent, s->expired, s->parked, s->served);
     if (!wrong) return 0;
     printf("seed %" PRIu64 ": %s\n", seed, wrong);
     return 1;

@@ -18,42 +18,88 @@ void model_init(struct model *m, uint32_t keys) {
     }
 }
 
-static void append(struct value *v, const struct part *p) {
-    char text[TOKEN_SIZE + 1];
-    snprintf(text, sizeof text, "%04u;", p->token % 10000u);
-    v->code = code_more(v->code, text, TOKEN_SIZE);
-    v->size += TOKEN_SIZE;
+/* A key of the model. */
+struct place {
+    struct value *value;
+    struct elements *elements;
+};
+
+static struct place place_of(struct model *m, const struct part *p) {
+    return (struct place){&m->values[p->db][p->key], &m->elements[p->db][p->key]};
 }
 
-static void write_part(struct value *v, const struct part *p, struct part *answer, const struct part *answers, int64_t now_ms) {
+static void clear(struct place at) {
+    *at.value = (struct value){0};
+    at.elements->n = 0;
+}
+
+static uint32_t element_text(char text[TOKEN_SIZE + 1], uint32_t token) {
+    return (uint32_t)snprintf(text, TOKEN_SIZE + 1, "%04u;", token % 10000u);
+}
+
+static void push(struct place at, const struct part *p) {
+    char text[TOKEN_SIZE + 1];
+    element_text(text, p->token);
+    at.value->code = code_more(at.value->code, text, TOKEN_SIZE);
+    at.value->size += TOKEN_SIZE;
+    if (at.elements->n < ELEMENTS_MAX) at.elements->tokens[at.elements->n] = p->token;
+    at.elements->n++;
+}
+
+/* True: the element is the last one, which is gone now. */
+static bool pop(struct place at, const struct value *element) {
+    char text[TOKEN_SIZE + 1];
+    struct elements *e = at.elements;
+    if (!e->n-- || !element->text) return false;
+    if (e->n < ELEMENTS_MAX && element_text(text, e->tokens[e->n]) && strcmp(text, element->text)) return false;
+    at.value->code = code_less(at.value->code, element->text, TOKEN_SIZE);
+    at.value->size -= TOKEN_SIZE;
+    if (!e->n) clear(at);
+    return true;
+}
+
+static void write_part(struct model *m, const struct op *op, const struct part *p, struct part *answer, const struct part *answers) {
     const struct value nothing = {.deadline_ms = INT64_MAX};
+    struct place at = place_of(m, p);
+    struct value *v = at.value;
     if (p->kind == PART_DEL) {
         answer->result = v->code != 0;
-        *v = (struct value){0};
+        clear(at);
         return;
     }
-    if (!v->code || p->kind == PART_SET) *v = nothing;
+    if (!v->code || p->kind == PART_SET) {
+        *v = nothing;
+        at.elements->n = 0;
+    }
     if (p->kind == PART_SET && p->from >= 0) {
         *v = answers[p->from].got;
+        *at.elements = *place_of(m, &op->parts[p->from]).elements;
     } else if (p->kind == PART_INCR) {
         set_number(v, v->number + p->number);
         answer->result = v->number;
     } else {
-        append(v, p);
+        push(at, p);
         answer->result = v->size;
-        if (p->ttl_ms) v->deadline_ms = now_ms + p->ttl_ms;
+        if (p->ttl_ms) v->deadline_ms = op->now_ms + p->ttl_ms;
     }
+}
+
+static bool apply_pop(struct place at, const struct value *seen, const struct part *p) {
+    if (seen->size < p->needs * TOKEN_SIZE) return p->status == PART_ABSENT;
+    return p->status == PART_DONE && pop(at, &p->got);
 }
 
 /* One part; answer gets what it should have answered. */
 static bool apply_part(struct model *m, const struct op *op, const struct part *p, struct part *answer, const struct part *answers) {
-    struct value *v = &m->values[p->db][p->key], gone = {0};
-    bool past = v->code && v->deadline_ms < op->now_ms;
+    struct place at = place_of(m, p);
+    const struct value gone = {0}, *seen = at.value;
+    bool past = seen->code && seen->deadline_ms < op->now_ms;
     *answer = *p;
     if (p->status == PART_NOT_RUN || (p->expired && !past)) return false;
-    if (past && (p->expired || (part_writes(p) && p->status != PART_REFUSED))) *v = gone;
-    const struct value *seen = past ? &gone : v;
+    if (past && part_changed(p)) clear(at);
+    if (past) seen = &gone;
     if (p->status == PART_REFUSED) return true;
+    if (p->kind == PART_POP) return apply_pop(at, seen, p);
     if (p->kind == PART_GET) {
         answer->got = *seen;
         answer->status = seen->code ? PART_DONE : PART_ABSENT;
@@ -61,27 +107,30 @@ static bool apply_part(struct model *m, const struct op *op, const struct part *
     }
     answer->status = PART_DONE;
     if (p->kind == PART_EXISTS) answer->result = seen->code != 0;
-    else write_part(v, p, answer, answers, op->now_ms);
+    else write_part(m, op, p, answer, answers);
     return p->status == PART_DONE && answer->result == p->result;
 }
 
 static void flush(struct model *m) {
-    memset(m->values[DB_A], 0, sizeof m->values[DB_A]);
-    memset(m->values[DB_B], 0, sizeof m->values[DB_B]);
+    for (uint32_t db = DB_A; db <= DB_B; db++) {
+        memset(m->values[db], 0, sizeof m->values[db]);
+        for (uint32_t key = 0; key < KEYS_MAX; key++) m->elements[db][key].n = 0;
+    }
 }
 
 static void swap(struct model *m) {
-    struct value were[KEYS_MAX];
-    memcpy(were, m->values[DB_A], sizeof were);
-    memcpy(m->values[DB_A], m->values[DB_B], sizeof were);
-    memcpy(m->values[DB_B], were, sizeof were);
+    const struct model were = *m;
+    memcpy(m->values[DB_A], were.values[DB_B], sizeof were.values[DB_B]);
+    memcpy(m->values[DB_B], were.values[DB_A], sizeof were.values[DB_A]);
+    memcpy(m->elements[DB_A], were.elements[DB_B], sizeof were.elements[DB_B]);
+    memcpy(m->elements[DB_B], were.elements[DB_A], sizeof were.elements[DB_A]);
 }
 
 /* The server's own deletion of a key whose time has come. */
 static bool expire(struct model *m, const struct op *op) {
-    struct value *v = &m->values[op->parts[0].db][op->parts[0].key];
-    if (!v->code || v->deadline_ms >= op->now_ms) return false;
-    *v = (struct value){0};
+    struct place at = place_of(m, &op->parts[0]);
+    if (!at.value->code || at.value->deadline_ms >= op->now_ms) return false;
+    clear(at);
     return true;
 }
 
@@ -94,6 +143,7 @@ bool model_apply(struct model *m, const struct op *op) {
     if (op->kind == OP_SWAP) swap(m);
     for (uint32_t i = 0; i < op->n_parts; i++) {
         const struct part *p = &op->parts[i];
+        if (op->kind == OP_POP && p->status == PART_NOT_RUN) continue; /* another of its keys had something first */
         if (p->wave && first) {
             first = false;
             goes = op_goes_on((enum op_kind)op->kind, answers, op->n_parts, op->n_watched);

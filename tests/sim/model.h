@@ -4,8 +4,16 @@
 
 #include "tests/sim/plan.h"
 
+#define ELEMENTS_MAX 40u
+
+/* The elements of a key, as far as there is room. What stands above it was pushed, and is popped, without being known. */
+struct elements {
+    uint16_t n, tokens[ELEMENTS_MAX];
+};
+
 struct model {
     struct value values[DBS][KEYS_MAX];
+    struct elements elements[DBS][KEYS_MAX];
 };
 
 /* All accounts have BANK_START; nothing else is there. */

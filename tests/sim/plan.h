@@ -15,13 +15,14 @@
 #define PARTS_MAX 12u
 #define OPS_MAX 256u /* with those of the server itself */
 #define CONNS_MAX 32u
-#define TOKEN_SIZE 5u /* bytes of what is set and appended: four digits and ';' */
+#define TOKEN_SIZE 5u /* bytes of what is set and appended: four digits and ';'. An element, for who pops */
+#define POP_KEYS_MAX 4u
 
 /* What the databases are for, so that the checkers know what to expect. */
 enum { DB_A, DB_B /* these two are flushed and swapped */, DB_LISTS /* only appended to */, DB_BANK /* a constant sum */, DBS };
 #define BANK_START 100
 
-enum part_kind { PART_GET, PART_EXISTS, PART_SET, PART_INCR, PART_APPEND, PART_DEL };
+enum part_kind { PART_GET, PART_EXISTS, PART_SET, PART_INCR, PART_APPEND, PART_DEL, PART_POP /* takes the last element */ };
 enum part_status { PART_NOT_RUN, PART_DONE, PART_ABSENT, PART_REFUSED /* no memory: nothing was changed */ };
 
 /* What a key has, or a part has read. */
@@ -38,12 +39,13 @@ struct part {
     uint16_t token;    /* SET, APPEND: what it writes; unique */
     int32_t ttl_ms;    /* SET: 0: for ever */
     int64_t number;    /* INCR: by how much */
+    uint8_t needs;     /* POP: so many elements must be there */
     uint64_t expected; /* EXEC: the code of a watched key */
     /* The answer. */
     uint8_t status;
     bool expired;     /* it deleted the key, as that was past its time */
-    int64_t result;   /* all but GET */
-    struct value got; /* GET */
+    int64_t result;   /* all but GET and POP */
+    struct value got; /* GET; POP: the element */
     uint64_t at;      /* when it ran, in the order of all that ran */
 };
 
@@ -60,14 +62,16 @@ enum op_kind {
     OP_EXEC,
     OP_FLUSH,
     OP_SWAP,
+    OP_POP, /* BLPOP: waits for the first of its keys that has something */
     OP_EXPIRED
 };
 
 struct op {
     uint8_t kind, client, n_parts, n_watched;
-    bool whole;   /* its intents are on whole databases */
-    bool leaves;  /* the client disconnects after it has sent this one's pipeline */
-    bool removed; /* by the shrinker */
+    bool whole;        /* its intents are on whole databases */
+    bool leaves;       /* the client disconnects after it has sent this one's pipeline */
+    bool removed;      /* by the shrinker */
+    uint16_t patience; /* POP: steps that it waits; 0: until it is unblocked */
     uint16_t pipeline;
     struct part *parts;
     /* The history's. Moments are in the order of everything that happens; 0: never. */
@@ -99,6 +103,8 @@ struct plan {
 void plan_make(struct plan *p, uint64_t seed);
 
 static inline bool part_writes(const struct part *p) { return p->kind >= PART_SET; }
+/* The key may be another afterwards. */
+static inline bool part_changed(const struct part *p) { return (part_writes(p) && p->status == PART_DONE) || p->expired; }
 
 /* After the first wave: whether the second one takes place. parts: with their answers. */
 bool op_goes_on(enum op_kind kind, const struct part *parts, uint32_t n, uint32_t n_watched);
@@ -106,6 +112,12 @@ bool op_goes_on(enum op_kind kind, const struct part *parts, uint32_t n, uint32_
 static inline uint64_t code_more(uint64_t code, const char *p, uint32_t n) {
     if (!code) code = 0xcbf29ce484222325ull;
     for (uint32_t i = 0; i < n; i++) code = (code ^ (unsigned char)p[i]) * 0x100000001b3ull;
+    return code;
+}
+
+/* Without its last bytes: FNV-1a the other way round, by the inverse of its prime. */
+static inline uint64_t code_less(uint64_t code, const char *p, uint32_t n) {
+    while (n--) code = code * 0xce965057aff6957bull ^ (unsigned char)p[n];
     return code;
 }
 

@@ -63,9 +63,7 @@ static bool try_without_op(struct shrinker *x, uint32_t op) {
 static bool try_without_part(struct shrinker *x, uint32_t at, uint32_t part) {
     plan_copy(x->candidate, x->best);
     struct op *op = &x->candidate->ops[at];
-    if (op->kind == OP_RENAME || op->kind == OP_TRANSFER || op->kind == OP_MSETNX || op->n_watched || op->kind == OP_WATCH ||
-        op->n_parts < 2)
-        return false;
+    if (op->n_parts < 2 || op->parts[op->n_parts - 1].wave || op->kind == OP_WATCH) return false;
     memmove(&op->parts[part], &op->parts[part + 1], (op->n_parts - part - 1u) * sizeof *op->parts);
     op->n_parts--;
     return still_fails(x);
@@ -79,7 +77,7 @@ static bool try_settings(struct shrinker *x, bool *of_candidate) {
 
 static void shrink_settings(struct shrinker *x) {
     struct settings *s = &x->candidate->settings;
-    bool *flags[] = {&s->lend, &s->expire, &s->jump, &s->refuse, &s->hold_replies, &s->release_late};
+    bool *flags[] = {&s->stall, &s->often, &s->lend, &s->expire, &s->jump, &s->refuse, &s->hold_replies, &s->release_late};
     for (uint32_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         plan_copy(x->candidate, x->best);
         try_settings(x, flags[i]);

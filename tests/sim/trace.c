@@ -4,18 +4,19 @@
 #include <stdlib.h>
 
 static const char *const op_names[] = {
-    "", "MGET", "MSET", "MSETNX", "DEL", "EXISTS", "RENAME", "TRANSFER", "WATCH", "EXEC", "FLUSH", "SWAPDB", "(expired)"};
-static const char *const part_names[] = {"GET", "EXISTS", "SET", "INCR", "APPEND", "DEL"};
+    "", "MGET", "MSET", "MSETNX", "DEL", "EXISTS", "RENAME", "TRANSFER", "WATCH", "EXEC", "FLUSH", "SWAPDB", "BLPOP", "(expired)"};
+static const char *const part_names[] = {"GET", "EXISTS", "SET", "INCR", "APPEND", "DEL", "POP"};
 
 static void print_part(const struct part *p, FILE *to) {
     fprintf(to, " %s %c.k%u", part_names[p->kind], "ABLM"[p->db], p -> key);
     if (p->kind == PART_INCR) fprintf(to, " %+" PRId64, p->number);
     if ((p->kind == PART_SET && p->from < 0) || p->kind == PART_APPEND) fprintf(to, " %04u", p->token);
     if (p->ttl_ms) fprintf(to, " for %d ms", (int)p->ttl_ms);
+    if (p->kind == PART_POP && p->needs > 1) fprintf(to, " of %u", p->needs);
     if (p->status == PART_NOT_RUN) fprintf(to, " (not run)");
     else if (p->status == PART_REFUSED) fprintf(to, " = no memory");
     else if (p->status == PART_ABSENT) fprintf(to, " = nil");
-    else if (p->kind == PART_GET) fprintf(to, " = %s", p->got.text);
+    else if (p->kind == PART_GET || p->kind == PART_POP) fprintf(to, " = %s", p->got.text);
     else if (p->kind != PART_SET) fprintf(to, " = %" PRId64, p->result);
     if (p->at) fprintf(to, " @%" PRIu64, p->at);
     fputc(';', to);

@@ -86,7 +86,7 @@ static bool client_sends(struct world *w, uint32_t client) {
         op->id = (uint16_t)(op - w->plan->ops);
         op->conn = c->conn->id;
         op->position = (uint16_t)c->conn->position++;
-        op->multi = !shards || shards & (shards - 1);
+        op->multi = !shards || shards & (shards - 1) || op->kind == OP_POP;
         op->invoked = invoked;
         op->drawn = w->number;
         expect_watched(w, op);
@@ -138,7 +138,7 @@ static void name_key(struct world *w, uint32_t key) {
 static void begin(struct world *w, struct plan *p) {
     const struct settings *o = &p->settings;
     uint8_t seed[32] = {(uint8_t)o->seed, (uint8_t)(o->seed >> 8), (uint8_t)(o->seed >> 16), (uint8_t)(o->seed >> 24)};
-    *w = (struct world){.plan = p, .n_threads = o->shards, .now_ms = START_MS, .n_asked = p->n_ops, .number = 100};
+    *w = (struct world){.plan = p, .n_threads = o->shards, .now_ms = START_MS, .latest_ms = START_MS, .n_asked = p->n_ops, .number = 100};
     random_seed(&w->random, o->order, 1);
     hash_secret_init(&w->secret, seed);
     for (uint32_t i = 0; i < o->keys; i++) name_key(w, i);
@@ -174,6 +174,8 @@ static const char *what_is_left(struct thread *t) {
         const char *wrong = table_check(&t->shard->dbs[i]->keys);
         if (wrong) return wrong;
     }
+    const char *wrong = waiting_left(t);
+    if (wrong) return wrong;
     memory_fail_after(t->shard->memory, 0);
     for (uint32_t i = 0; i < DBS; i++) {
         set_number(t, i, 0, 0); /* an empty table would keep its segment */
@@ -190,7 +192,8 @@ static void end(struct world *w) {
         if (!w->wrong) w->wrong = what_is_left(t);
         shard_drop(t->shard);
     }
-    if (!w->wrong && (w->letters || w->slots || w->tasks)) w->wrong = "a message, a member or a transaction was never freed";
+    if (!w->wrong && (w->letters || w->slots || w->tasks || w->pops))
+        w->wrong = "a message, a member, a transaction or a waiter was never freed";
 }
 
 /* ---- the run ---- */
@@ -251,6 +254,12 @@ static void be_a_stranger(struct world *w) {
     mailbox_push(&w->threads[shard].requests, &l->message);
 }
 
+/* CLIENT UNBLOCK */
+static void unblock_one(struct world *w) {
+    struct conn *c = w->n_conns ? &w->conns[below(&w->random, w->n_conns)] : NULL;
+    if (c && c->parked) c->unblocked = true;
+}
+
 /* What comes from outside. */
 static void happen(struct world *w) {
     const struct settings *o = &w->plan->settings;
@@ -259,9 +268,11 @@ static void happen(struct world *w) {
     else if (w->clients[client].leaving && one_in(&w->random, 30)) client_leaves(w, client);
     if (one_in(&w->random, o->stall ? 300 : 60)) change_speeds(w);
     if (o->expire && one_in(&w->random, 40)) w->now_ms += one_in(&w->random, 5) ? 20 : 1 + below(&w->random, 3);
+    if (w->latest_ms < w->now_ms) w->latest_ms = w->now_ms;
     if (o->jump && one_in(&w->random, 400)) w->now_ms -= below(&w->random, 30);
     if (o->often) be_a_stranger(w);
     if (o->refuse && one_in(&w->random, 200)) refuse_memory(w);
+    if (one_in(&w->random, 2000)) unblock_one(w);
 }
 
 static bool is_over(struct world *w) {
@@ -290,7 +301,10 @@ const char *world_run(struct plan *p, struct stats *stats) {
     change_speeds(&w);
     for (uint32_t steps = 0; !w.wrong; steps++) {
         happen(&w);
-        if (!step_of_a_thread(&w)) change_speeds(&w);
+        if (!step_of_a_thread(&w)) {
+            change_speeds(&w);
+            if (one_in(&w.random, 20)) unblock_one(&w);
+        }
         if (steps % 16 == 0) {
             forget_the_rest(&w);
             if (is_over(&w)) break;

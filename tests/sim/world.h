@@ -1,8 +1,8 @@
 /* A whole server in one thread of ours: its threads are state machines, and each step of one of them is drawn from the seed.
  *
- * Real: struct shard with its tables, memory and expiry; schedule.c and txn.c; mailboxes and holder words. Modelled, in driver.c (a turn of a thread, lending),
- * coordinate.c (what the thread of a connection does) and execute.c (what the holder of a shard does): what outbox.c, lend.c and task.c do. world.c has the
- * clients, the clock and what goes wrong.
+ * Real: struct shard with its tables, memory and expiry; schedule.c, wait.c and txn.c; mailboxes and holder words. Modelled, in driver.c (a turn of a thread, lending),
+ * coordinate.c (what the thread of a connection does), execute.c (what the holder of a shard does) and waiting.c (both, of commands that wait): what outbox.c,
+ * lend.c, task.c and waiting.c do. world.c has the clients, the clock and what goes wrong.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -12,9 +12,10 @@
 #include "server/txn.h"
 #include "shard/schedule.h"
 #include "shard/shard.h"
+#include "shard/wait.h"
+#include "tests/lib/random.h"
 #include "tests/sim/fault.h"
 #include "tests/sim/plan.h"
-#include "tests/sim/random.h"
 
 /* Deliberate faults of the driver, one at a time (sim_fault); those of schedule.h and txn.h come before. */
 enum {
@@ -29,6 +30,11 @@ enum {
     FAULT_PLAIN_PASSES = 28,     /* a plain command does not look at intents */
     FAULT_OWN_OVERTAKES = 29,    /* own commands run although something is held back by what is not armed yet */
     FAULT_NUMBER_EARLY = 30,     /* a number is drawn before its members have their places in their shards' order of arrival */
+    FAULT_SERVED_LATE = 31,      /* who waits is served after a batch, not after each of its commands */
+    FAULT_HALF_FORGOTTEN = 32,   /* a waiter is left in the queues of another shard when its command is over */
+    FAULT_QUEUES_UNGUARDED = 33, /* between looking and queuing up no intents stand */
+    FAULT_ENDS_UNCLAIMED = 34,   /* a deadline, CLIENT UNBLOCK or the end of a connection does not ask who was first */
+    FAULT_NOT_SERVED_HELD = 35,  /* nobody is served after an exclusive command */
 };
 
 #define BATCH_OPS 4u
@@ -39,6 +45,8 @@ enum letter_kind {
     LETTER_HOP /* one that was deferred, on its way back */,
     LETTER_SCHEDULE,
     LETTER_RUN,
+    LETTER_TRY, /* a POP on its only shard */
+    LETTER_FORGET,
     LETTER_WITHDRAW,
     LETTER_STOP, /* to a shard, and back */
     LETTER_GO,
@@ -46,7 +54,8 @@ enum letter_kind {
     LETTER_TOKEN,
     LETTER_TOKEN_BACK,
     LETTER_DRAIN,
-    LETTER_DRAINED /* to a thread */
+    LETTER_DRAINED,
+    LETTER_SERVED /* to a thread */
 };
 
 struct letter {
@@ -55,6 +64,8 @@ struct letter {
     uint32_t to;         /* shard */
     struct task *task;
     struct slot *slot;
+    struct half *half; /* FORGET */
+    struct pop *pop;   /* SERVED */
     uint32_t n;
     struct op *ops[BATCH_OPS];
     uint64_t turn; /* LETTER_HOPS: in which it was made */
@@ -72,9 +83,40 @@ struct slot {
     bool stands;
 };
 
+/* What stands in the queues of one shard for a POP. */
+struct half {
+    struct waiter waiter;
+    struct wait keys[POP_KEYS_MAX];
+};
+
+enum pop_state { POP_TRYING, POP_LOOKING, POP_QUEUING, POP_PARKED, POP_SERVING, POP_OVER };
+#define NONE UINT32_MAX
+
+/* A command that waits for keys. Of its connection's thread, but for the claim; and of the shard that has claimed it, until it says so. */
+struct pop {
+    struct op *op;
+    struct task *task;
+    uint32_t home;    /* thread */
+    uint32_t holders; /* halves; the connection's side; a letter that says that it was served */
+    _Atomic bool claim;
+    enum pop_state state;
+    uint32_t first; /* of its keys that had something at once, or NONE */
+    bool refused, served;
+    uint64_t until; /* step */
+    struct half *halves[SHARDS_MAX];
+};
+
+/* Who stands in the queue of a key, in order. */
+#define LINE_MAX 128u
+struct line {
+    uint32_t n;
+    struct pop *of[LINE_MAX];
+};
+
 /* An operation that waits for all before it on its connection. */
 struct task {
     struct op *op;
+    struct pop *pop; /* of a POP */
     struct conn *conn;
     struct thread *thread;
     struct txn txn;
@@ -88,7 +130,8 @@ struct conn {
     struct thread *thread;
     struct op *input[32], *order[32]; /* what was sent and not taken; what was taken and not answered */
     uint32_t n_input, n_order, n_out, position;
-    bool busy, closed;
+    struct pop *parked;
+    bool busy, closed, unblocked;
 };
 
 enum stage {
@@ -120,6 +163,7 @@ struct thread {
     enum stage stage;
     struct holder holder;
     bool mine, stands_still, draining;
+    bool early; /* FAULT_OWN_FIRST: it runs what it should run later */
     struct mailbox requests, returns;
     _Atomic uint64_t armed;
     uint64_t sequence, turn;
@@ -147,7 +191,7 @@ struct client {
 };
 
 struct stats {
-    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited;
+    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited, parked, served;
 };
 
 struct world {
@@ -161,12 +205,13 @@ struct world {
     uint64_t moment, number;
     _Atomic uint64_t stranger_armed; /* of a thread that has lost its CPU between a push and arming: what stands behind it waits */
     uint64_t stranger_sequence;
-    int64_t now_ms;
+    int64_t now_ms, latest_ms; /* it jumps back */
     uint64_t hashes[KEYS_MAX];
     char names[KEYS_MAX][8];
     uint8_t shard_of[KEYS_MAX];
-    int64_t letters, slots, tasks; /* that are not freed */
-    struct text *texts;            /* what parts have read */
+    struct line lines[DBS][KEYS_MAX];
+    int64_t letters, slots, tasks, pops; /* that are not freed */
+    struct text *texts;                  /* what parts have read */
     struct stats stats;
     const char *wrong; /* what has failed, or NULL */
 };
@@ -185,12 +230,17 @@ static inline bool thread_holds(const struct thread *t) { return t->mine && !t->
 void thread_queue(struct thread *t, struct letter *l);
 /* Not by the outbox: at once. */
 void thread_note(struct thread *t, uint32_t to, bool to_shard, enum letter_kind kind, struct task *task);
+void thread_post(struct thread *t, struct letter *l, bool to_shard);
 struct letter *letter_new(struct thread *t, enum letter_kind kind, uint32_t to);
 void letter_free(struct world *w, struct letter *l);
 
 /* ---- coordinate.c ---- */
 
 void coordinate_take(struct thread *t, struct conn *c);
+/* Begins a transaction. */
+void coordinate_start(struct thread *t, struct task *k);
+/* A task is done; its reply can be sent. */
+void coordinate_end(struct thread *t, struct task *k);
 /* Something of this thread's comes back; it is freed. */
 void coordinate_returned(struct thread *t, struct letter *l);
 /* Of what this turn has sent, when all of it has its place in its shard's order of arrival. */
@@ -205,8 +255,33 @@ void execute(struct thread *t, struct thread *of, struct letter *l);
 /* Runs all of an operation, on shards that all stand still. */
 void execute_all(struct world *w, struct op *op);
 void execute_expiry(struct thread *t);
+void execute_part(struct thread *of, struct op *op, struct part *p);
+/* Elements of a key. */
+uint32_t execute_elements(const struct key *k);
 struct slot *slot_new(struct thread *t, struct op *op, uint32_t shard);
 void slot_free(struct world *w, struct slot *slot);
+
+/* ---- waiting.c ---- */
+
+/* The connection's side: begins; all shards have been looked at; it has taken, or queued up; a shard has served it; its time is over, or it is
+ * unblocked, or its client has left. */
+void waiting_start(struct thread *t, struct task *k, uint32_t shards);
+void waiting_looked(struct pop *x);
+void waiting_queued(struct thread *t, struct pop *x);
+void waiting_served(struct thread *t, struct pop *x);
+bool waiting_is_over(const struct world *w, const struct conn *c);
+void waiting_end(struct thread *t, struct conn *c);
+/* The shard's side: all that it does on its only one; a wave of several; all on shards that stand still; a half is given back, and the letter freed. */
+void waiting_try(struct thread *of, struct pop *x);
+void waiting_wave(struct thread *of, struct pop *x);
+void waiting_on_held(struct world *w, struct pop *x);
+void waiting_forget_arrived(struct thread *of, struct letter *l);
+/* Serves who can be. t holds the shard of `of`. */
+void waiting_serve(struct thread *t, struct thread *of);
+/* Whether somebody should have been served. */
+void waiting_check_lines(struct thread *of);
+/* NULL, or what is left at the end. */
+const char *waiting_left(const struct thread *t);
 
 /* ---- world.c ---- */
 

@@ -1,6 +1,6 @@
-/* The simulator's randomness: everything that is chosen comes from one of these, so a seed repeats a run exactly. xorshift64* (Vigna 2014). */
-#ifndef SIM_RANDOM_H
-#define SIM_RANDOM_H
+/* The randomness of tests in C: everything that is chosen comes from one of these, so a seed repeats a run exactly. xorshift64* (Vigna 2014). */
+#ifndef TESTS_RANDOM_H
+#define TESTS_RANDOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
