@@ -12,8 +12,10 @@
 #include "server/debug_replies.h"
 #include "server/debug_schedule.h"
 #include "server/debug_table.h"
+#include "server/keys.h"
 #include "server/route.h"
 #include "server/thread.h"
+#include "shard/container.h"
 
 #define POPULATE_SLICE 256u   /* keys of one slice: about 100 us */
 #define POPULATE_LARGE 65536u /* bytes of a value from which on a slice makes one key: it is made of the system's zeros where it can be */
@@ -38,17 +40,15 @@ static void debug_sleep(const struct spread *x, struct hop *h, struct reply *r) 
 /* ---- OBJECT ---- */
 
 static enum hop_result debug_object(struct shard *s, struct hop *h, struct reply *r) {
-    static const char *const encodings[] = {"int", "embstr", "raw", "raw"};
     struct key k;
     if (!key_look(s, s->dbs[h->db], h->hash, h->argv[2].p, h->argv[2].size, &k)) {
         reply_error(r, "ERR no such key");
         return HOP_DONE;
     }
-    enum entry_encoding e = entry_encoding(k.entry);
-    size_t size = entry_string_size(k.entry);
+    size_t size = entry_type(k.entry) == TYPE_STRING ? entry_string_size(k.entry) : container_memory(k.entry);
     char text[256];
     snprintf(text, sizeof text, "Value at:%p refcount:1 encoding:%s serializedlength:%zu lru:%u lru_seconds_idle:%u", (void *)k.entry,
-        e == ENC_EMBEDDED && size > 44 ? "raw" : encodings[e], size + 1, k.entry->access, key_idle_s(s, k.entry));
+        encoding_name(k.entry), size + 1, k.entry->access, key_idle_s(s, k.entry));
     reply_status(r, text);
     return HOP_DONE;
 }

@@ -5,6 +5,7 @@
 #include "server/scan.h"
 #include "server/steps.h"
 #include "server/strings.h"
+#include "shard/container.h"
 
 const char *type_name(enum entry_type type) {
     static const char *const names[] = {"string", "list", "set", "zset", "hash", "stream"};
@@ -15,6 +16,8 @@ const char *encoding_name(const struct entry *e) {
     switch (entry_encoding(e)) {
     case ENC_INT: return "int";
     case ENC_EMBEDDED: return e->value_size <= ENTRY_EMBSTR_MAX ? "embstr" : "raw";
+    case ENC_PAGE:
+    case ENC_MAP: return container_shown_large(e) ? "hashtable" : "listpack";
     default: return "raw";
     }
 }

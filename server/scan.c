@@ -78,7 +78,7 @@ static uint64_t walk_on(struct walk *w, const struct table *t, uint64_t cursor, 
 #define CURSOR_MASK (((uint64_t)1 << TABLE_CURSOR_BITS) - 1)
 
 /* As lenient as strtoul, which Redis asks: an empty string is 0, a sign is taken. */
-static bool parse_cursor(const struct arg *a, uint64_t *out) {
+bool parse_cursor(const struct arg *a, uint64_t *out) {
     char text[32], *end;
     if (a->size >= sizeof text || (a->size && isspace((unsigned char)*a->p))) return false;
     memcpy(text, a->p, a->size);

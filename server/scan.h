@@ -12,6 +12,8 @@
 
 #include "server/command.h"
 
+/* A cursor argument, as lenient as Redis. */
+bool parse_cursor(const struct arg *a, uint64_t *out);
 /* The shard that PLAN_CURSOR's hop must run on: argv[1]'s, or 0 if that is none (the hop replies the error, or the end). */
 uint32_t cursor_shard(const struct arg *cursor, uint32_t shards);
 

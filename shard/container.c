@@ -75,7 +75,10 @@ size_t container_memory(const struct entry *e) {
     return fields_memory(&f);
 }
 
-size_t container_copy_memory(const struct entry *e) { return container_memory(e); }
+bool container_shown_large(const struct entry *e) {
+    struct fields f = view(e);
+    return entry_type(e) == TYPE_SET || fields_flags(&f) & FIELDS_SHOWN_LARGE;
+}
 
 /* --- flat --- */
 

@@ -20,10 +20,10 @@ void container_drop(struct memory *m, struct entry *e, struct trash **large);
 void container_free(struct memory *m, enum entry_encoding encoding, void *container, struct trash **large);
 /* Bytes behind the entry. */
 size_t container_memory(const struct entry *e);
-/* About how many a copy takes. */
-size_t container_copy_memory(const struct entry *e);
 /* Whether freeing it is done in slices, so that its bytes do not come back at once. */
 bool container_is_large(const struct entry *e);
+/* Whether clients are told its large encoding: a hash that crossed a limit of the configuration; a set always. */
+bool container_shown_large(const struct entry *e);
 /* A copy for this shard, of an entry of any shard or a flat one: its pointer and encoding. NULL: no memory. */
 void *container_copy(struct shard *s, const struct entry *e, enum entry_encoding *encoding);
 /* A flat copy. NULL: no memory. */

@@ -41,6 +41,28 @@ def _same_set(_command, a, b):
     return type(a) is type(b) and isinstance(a, list) and sorted(map(repr, a)) == sorted(map(repr, b))
 
 
+def _same_pairs(_command, a, b):
+    """HGETALL: the same pairs in any order."""
+    if type(a) is not type(b) or not isinstance(a, list) or len(a) != len(b):
+        return False
+    pairs = [r if isinstance(r, Map) else [r[i:i + 2] for i in range(0, len(r), 2)] for r in (a, b)]
+    return sorted(map(repr, pairs[0])) == sorted(map(repr, pairs[1]))
+
+
+def _drawn(_command, a, b):
+    """HRANDFIELD: of the same shape."""
+    if isinstance(a, list):
+        return type(a) is type(b) and len(a) == len(b) and all(_drawn(None, x, y) for x, y in zip(a, b))
+    return type(a) is type(b) is bytes
+
+
+def _field_scan(command, a, b):
+    """HSCAN: the same if both give all at once; else another page."""
+    if not _scan_shape(command, a, b):
+        return False
+    return not (a[0] == b[0] == b'0' and command[2] == b'0') or _same_pairs(command, a[1], b[1])
+
+
 def _scan_shape(_command, a, b):
     """SCAN with a cursor that means nothing to the other server, or a first page of another length."""
     return all(type(r) is list and len(r) == 2 and type(r[0]) is bytes and r[0].isdigit() and type(r[1]) is list for r in (a, b))
@@ -210,7 +232,7 @@ def _debug(command, a, b):
     """DEBUG OBJECT: a line. HELP: the subject's own, between the same first and last lines."""
     what = _word(command)
     if what == b'OBJECT':
-        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
+        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
         return type(a) is Simple and type(b) is Simple and all(fields) and len({f.group(1).replace(b'embstr', b'raw') for f in fields}) == 1
     return what == b'HELP' and type(a) is type(b) is list and same([a[0], *a[-2:]], [b[0], *b[-2:]])
 
@@ -229,7 +251,7 @@ def _object(command, a, b):
 
 RULES = {
     b'TTL': _near(NEAR_S), b'EXPIRETIME': _near(NEAR_S), b'PTTL': _near(NEAR_MS), b'PEXPIRETIME': _near(NEAR_MS),
-    b'KEYS': _same_set, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
+    b'KEYS': _same_set, b'HKEYS': _same_set, b'HVALS': _same_set, b'HGETALL': _same_pairs, b'HRANDFIELD': _drawn, b'HSCAN': _field_scan, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
     b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
 }
 
@@ -239,6 +261,14 @@ def equal(command, expected, got):
         return True
     rule = RULES.get(command[0].upper())
     return rule is not None and rule(command, expected, got)
+
+
+# The whole value of a key, by its type.
+VALUES = {
+    b'string': lambda c, k: c.command('GET', k),
+    b'hash': lambda c, k: sorted(zip(*[iter(c.command('HGETALL', k))] * 2)),
+    b'none': lambda c, k: None,
+}
 
 
 class Pair:
@@ -429,7 +459,8 @@ class Pair:
                     c.command('SELECT', database)
                     keys = sorted(c.command('KEYS', '*'))
                     if keys:
-                        values = c.command('MGET', *keys)
+                        types = c.pipeline([('TYPE', k) for k in keys])
+                        values = [VALUES[bytes(t)](c, k) for k, t in zip(keys, types)]
                         times = c.pipeline([('PTTL', k) for k in keys])
                         for key, value, ms in zip(keys, values, times):
                             state[database, key] = value, ms

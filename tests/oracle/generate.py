@@ -19,6 +19,8 @@ few far ahead (so that they do meet), and a key that is to expire does so betwee
 expired keys in DBSIZE until it meets them).
 """
 
+from hashes import HASH_WEIGHTS, Hashes
+
 RUN, MUTE, SCAN, PAUSE, QUIT, KILL = 'run', 'mute', 'scan', 'pause', 'quit', 'kill'
 
 KEYS = [b'a', b'b', b'c', b'key:1', b'key:2', b'{tag}x', b'{tag}y', b'{other}z', b'', b'\x00\xff\r\n', b'counter', b'k' * 300]
@@ -97,7 +99,7 @@ CATEGORIES = [b'string', b'keyspace', b'read', b'WRITE', b'fast', b'slow', b'adm
 _TTL_CYCLE = 20011
 
 
-class Generator:
+class Generator(Hashes):
     def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40):
         self.rng = rng
         self.protocol = protocol
@@ -568,7 +570,7 @@ class Generator:
         lines.append([self.pick([b'MULTI', b'MULTI', b'multi'])])
         # Most are right, of a kind, and short; else nearly every transaction would be refused.
         plain = [self.do_set, self.do_get, self.do_incr, self.do_append, self.do_mget, self.do_mset, self.do_del, self.do_rename, self.do_copy, self.do_exists, self.do_select, self.do_expire,
-                 self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush]
+                 self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush, self.do_hset, self.do_hget, self.do_hdel, self.do_hincr, self.do_hgetall, self.do_hash_move]
         for _ in range(self.rng.randrange(8)):
             lines.append(self.pick(plain)() if self.chance(.93) else self.inner())
         if self.chance(.1):
@@ -627,4 +629,5 @@ WEIGHTS = {
     'do_msetnx_free': 5, 'do_lcs': 5, 'do_del': 14, 'do_exists': 10, 'do_type': 6, 'do_expire': 40, 'do_ttl': 30, 'do_persist': 8, 'do_rename': 14,
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
     'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
+    **HASH_WEIGHTS,
 }

@@ -1,0 +1,520 @@
+/* The hash commands. In this file: opening; fields one by one; whole hashes; counters; random fields; the rows. */
+#include "server/command.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "server/config.h"
+#include "server/field_scan.h"
+#include "server/number.h"
+#include "server/strings.h"
+
+/* Fields of one command that are prefetched together. */
+#define GROUP 16u
+/* What a field may take beside its bytes: its packed sizes, its place, its share of a page's slack. */
+#define FIELD_OVERHEAD 40u
+/* And a hash beside its fields: a page's slack, a step of a map. */
+#define HASH_OVERHEAD 640u
+
+/* Bytes of a reply with fields drawn more than once: what asks for more is closed. */
+#define DRAWN_MAX ((size_t)1 << 28)
+
+/* --- opening --- */
+
+/* A hash as a command works with it. */
+struct hash {
+    struct key key;
+    struct fields fields;
+};
+
+static bool is_hash(const struct key *k, struct reply *r) {
+    if (!k->entry || entry_type(k->entry) == TYPE_HASH) return true;
+    reply_wrong_type(r);
+    return false;
+}
+
+/* False: it is of another type, and that is replied. */
+static bool open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
+    key_read(s, h, &x->key);
+    if (!is_hash(&x->key, r)) return false;
+    x->fields = key_fields(s, &x->key);
+    return true;
+}
+
+static bool open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
+    key_write(s, h, &x->key);
+    if (!is_hash(&x->key, r)) return false;
+    x->fields = key_fields(s, &x->key);
+    return true;
+}
+
+/* Whether the fields argv[first], argv[first + step] ... may be set to what is behind them. The error is replied. */
+static bool may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, uint32_t step, struct reply *r) {
+    size_t bytes = HASH_OVERHEAD;
+    for (uint32_t i = first; i < h->argc; i += step) bytes += h->argv[i].size + (size_t)h->argv[i + 1].size + FIELD_OVERHEAD;
+    if (key_may_take(s, &x->key, bytes)) return true;
+    reply_refused(s, r);
+    return false;
+}
+
+/* Once it crossed a limit of the configuration, its encoding is shown as that of a large hash, for good. */
+static void show_large(struct hash *x, bool long_text) {
+    const struct config *config = config_current();
+    if (!long_text && fields_count(&x->fields) <= (uint64_t)config->hash_max_listpack_entries) return;
+    fields_set_flags(&x->fields, fields_flags(&x->fields) | FIELDS_SHOWN_LARGE);
+}
+
+static bool is_long(const struct arg *a) { return a->size > (uint64_t)config_current()->hash_max_listpack_value; }
+
+/* A field's name with its bucket on its way from memory. */
+static uint32_t name_group(const struct hash *x, const struct hop *h, uint32_t at, uint32_t step, struct field_name names[GROUP]) {
+    uint32_t n = 0;
+    for (; n < GROUP && at < h->argc; n++, at += step) {
+        field_name(&x->fields, h->argv[at].p, h->argv[at].size, &names[n]);
+        fields_prefetch_place(&x->fields, names[n].hash);
+    }
+    if (n > 2)
+        for (uint32_t i = 0; i < n; i++) fields_prefetch_page(&x->fields, names[i].hash);
+    return n;
+}
+
+static bool find(const struct hash *x, const struct arg *name, struct field *out) {
+    struct field_name n;
+    if (fields_is_empty(&x->fields)) return false;
+    field_name(&x->fields, name->p, name->size, &n);
+    return fields_find(&x->fields, &n, out);
+}
+
+static void reply_packed(struct reply *r, const uint8_t *at) {
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    if (packed_is_int(at)) {
+        reply_bulk_int(r, packed_int(at));
+        return;
+    }
+    const char *text = packed_text(at, scratch, &size);
+    reply_bulk(r, text, size);
+}
+
+/* --- fields one by one --- */
+
+/* Sets a field. 1: it is new; 0; or -ENOMEM. */
+static int set_field(struct hash *x, const struct field_name *name, const struct arg *value, bool keeps) {
+    struct field was;
+    struct packed packed;
+    bool found = fields_find(&x->fields, name, &was);
+    if (found && keeps) return 0;
+    packed_of(&packed, value->p, value->size);
+    if (fields_put(&x->fields, name, found ? &was : NULL, &packed, FIELD_NEVER)) return -ENOMEM;
+    return !found;
+}
+
+/* Sets the fields from argv[2] on. How many are new; or -ENOMEM, replied. */
+static int64_t set_fields(struct shard *s, struct hop *h, struct hash *x, struct reply *r) {
+    struct field_name names[GROUP];
+    int64_t created = 0;
+    bool refused = false, long_text = false;
+    if (!may_set(s, h, x, 2, 2, r)) return -ENOMEM;
+    key_before_change(s, &x->key, KEY_HSET);
+    for (uint32_t at = 2, n; at < h->argc && !refused; at += 2 * n) {
+        n = name_group(x, h, at, 2, names);
+        for (uint32_t i = 0; i < n && !refused; i++) {
+            const struct arg *name = &h->argv[at + 2 * i];
+            int is_new = set_field(x, &names[i], name + 1, false);
+            long_text |= is_long(name) || is_long(name + 1);
+            refused = is_new < 0;
+            created += is_new > 0;
+        }
+    }
+    if (!fields_is_empty(&x->fields)) show_large(x, long_text);
+    refused |= key_store_fields(s, &x->key, TYPE_HASH, &x->fields, KEY_HSET) != 0;
+    if (x->key.entry) key_after_change(s, &x->key, KEY_HSET);
+    if (!refused) return created;
+    reply_refused(s, r);
+    return -ENOMEM;
+}
+
+static bool has_pairs(const struct hop *h, const char *command, struct reply *r) {
+    if (h->argc % 2 == 0) return true;
+    reply_errorf(r, "ERR wrong number of arguments for '%s' command", command);
+    return false;
+}
+
+static enum hop_result hset(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!has_pairs(h, "hset", r) || !open_write(s, h, &x, r)) return HOP_DONE;
+    int64_t created = set_fields(s, h, &x, r);
+    if (created >= 0) reply_int(r, created);
+    return HOP_DONE;
+}
+
+static enum hop_result hmset(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!has_pairs(h, "hmset", r) || !open_write(s, h, &x, r)) return HOP_DONE;
+    if (set_fields(s, h, &x, r) >= 0) reply_ok(r);
+    return HOP_DONE;
+}
+
+static enum hop_result hsetnx(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field was;
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
+    if (find(&x, &h->argv[2], &was)) reply_int(r, 0);
+    else if (set_fields(s, h, &x, r) >= 0) reply_int(r, 1);
+    return HOP_DONE;
+}
+
+static enum hop_result hget(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    if (find(&x, &h->argv[2], &f)) reply_packed(r, f.value);
+    else reply_null(r);
+    return HOP_DONE;
+}
+
+static enum hop_result hmget(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field_name names[GROUP];
+    struct field f;
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, h->argc - 2);
+    for (uint32_t at = 2, n; at < h->argc; at += n) {
+        n = name_group(&x, h, at, 1, names);
+        for (uint32_t i = 0; i < n; i++) {
+            if (fields_find(&x.fields, &names[i], &f)) reply_packed(r, f.value);
+            else reply_null(r);
+        }
+    }
+    return HOP_DONE;
+}
+
+static enum hop_result hdel(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field_name names[GROUP];
+    struct field f;
+    int64_t removed = 0;
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
+    for (uint32_t at = 2, n; at < h->argc && !fields_is_empty(&x.fields); at += n) {
+        n = name_group(&x, h, at, 1, names);
+        for (uint32_t i = 0; i < n && !fields_is_empty(&x.fields); i++) {
+            if (!fields_find(&x.fields, &names[i], &f)) continue;
+            if (!removed++) key_before_change(s, &x.key, KEY_HDEL);
+            fields_remove(&x.fields, &f);
+        }
+    }
+    if (removed) {
+        key_after_change(s, &x.key, KEY_HDEL);
+        key_store_fields(s, &x.key, TYPE_HASH, &x.fields, KEY_HDEL);
+    }
+    reply_int(r, removed);
+    return HOP_DONE;
+}
+
+static enum hop_result hexists(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    if (open_read(s, h, &x, r)) reply_int(r, find(&x, &h->argv[2], &f));
+    return HOP_DONE;
+}
+
+static enum hop_result hstrlen(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    if (open_read(s, h, &x, r)) reply_int(r, find(&x, &h->argv[2], &f) ? packed_text_size(f.value) : 0);
+    return HOP_DONE;
+}
+
+static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (open_read(s, h, &x, r)) reply_int(r, (int64_t)fields_count(&x.fields));
+    return HOP_DONE;
+}
+
+/* --- whole hashes --- */
+
+enum { NAMES = 1, VALUES = 2 };
+
+static void reply_all(const struct hash *x, unsigned what, struct reply *r) {
+    struct fields_walk w = {0};
+    struct field f;
+    while (fields_next(&x->fields, &w, &f)) {
+        if (what & NAMES) reply_packed(r, f.name);
+        if (what & VALUES) reply_packed(r, f.value);
+    }
+}
+
+static enum hop_result hgetall(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    reply_map(r, fields_count(&x.fields));
+    reply_all(&x, NAMES | VALUES, r);
+    return HOP_DONE;
+}
+
+static enum hop_result hkeys(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, fields_count(&x.fields));
+    reply_all(&x, NAMES, r);
+    return HOP_DONE;
+}
+
+static enum hop_result hvals(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, fields_count(&x.fields));
+    reply_all(&x, VALUES, r);
+    return HOP_DONE;
+}
+
+static enum hop_result hscan(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct scan_options o;
+    uint64_t cursor;
+    if (!scan_cursor(&h->argv[2], &cursor, r) || !open_read(s, h, &x, r)) return HOP_DONE;
+    if (!x.key.entry) reply_empty_scan(r);
+    else if (scan_options(h, &o, r)) field_scan(&x.fields, cursor, &o, true, r);
+    return HOP_DONE;
+}
+
+/* --- counters --- */
+
+/* The field's value becomes this. The error is replied. */
+static bool change_value(struct shard *s, struct hash *x, const struct arg *name, struct packed *value, struct reply *r) {
+    struct field_name packed_name;
+    struct field was;
+    if (!key_may_take(s, &x->key, HASH_OVERHEAD + name->size + value->text_size + FIELD_OVERHEAD)) {
+        reply_refused(s, r);
+        return false;
+    }
+    uint32_t value_size = packed_is_int(value->head) ? packed_text_size(value->head) : value->text_size;
+    field_name(&x->fields, name->p, name->size, &packed_name);
+    bool found = fields_find(&x->fields, &packed_name, &was);
+    key_before_change(s, &x->key, KEY_HINCR);
+    bool refused = fields_put(&x->fields, &packed_name, found ? &was : NULL, value, found ? was.expires_at_ms : FIELD_NEVER);
+    if (!fields_is_empty(&x->fields)) show_large(x, is_long(name) || is_long(&(struct arg){.size = value_size}));
+    refused |= key_store_fields(s, &x->key, TYPE_HASH, &x->fields, KEY_HINCR) != 0;
+    if (refused) {
+        reply_refused(s, r);
+        return false;
+    }
+    key_after_change(s, &x->key, KEY_HINCR);
+    return true;
+}
+
+static enum hop_result hincrby(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    struct packed value;
+    int64_t by, v = 0;
+    if (!arg_int64(&h->argv[3], &by, r) || !open_write(s, h, &x, r)) return HOP_DONE;
+    if (find(&x, &h->argv[2], &f)) {
+        if (!packed_is_int(f.value)) {
+            reply_error(r, "ERR hash value is not an integer");
+            return HOP_DONE;
+        }
+        v = packed_int(f.value);
+    }
+    if (__builtin_add_overflow(v, by, &v)) {
+        reply_error(r, "ERR increment or decrement would overflow");
+        return HOP_DONE;
+    }
+    packed_of_int(&value, v);
+    if (change_value(s, &x, &h->argv[2], &value, r)) reply_int(r, v);
+    return HOP_DONE;
+}
+
+static enum hop_result hincrbyfloat(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    struct packed value;
+    long double v = 0, by;
+    char scratch[INT64_TEXT_SIZE], text[LONG_DOUBLE_TEXT_SIZE];
+    uint32_t size;
+    if (!parse_long_double(h->argv[3].p, h->argv[3].size, &by)) {
+        reply_error(r, "ERR value is not a valid float");
+        return HOP_DONE;
+    }
+    if (!isfinite(by)) {
+        reply_error(r, "ERR value is NaN or Infinity");
+        return HOP_DONE;
+    }
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
+    if (find(&x, &h->argv[2], &f)) {
+        const char *old = packed_text(f.value, scratch, &size);
+        if (!parse_long_double(old, size, &v)) {
+            reply_error(r, "ERR hash value is not a float");
+            return HOP_DONE;
+        }
+    }
+    v += by;
+    if (!isfinite(v)) {
+        reply_error(r, "ERR increment would produce NaN or Infinity");
+        return HOP_DONE;
+    }
+    size = (uint32_t)format_long_double(text, v);
+    packed_of(&value, text, size);
+    if (change_value(s, &x, &h->argv[2], &value, r)) reply_bulk(r, text, size);
+    return HOP_DONE;
+}
+
+/* --- random fields --- */
+
+static uint64_t next_random(void *s) { return shard_random(s); }
+
+static void reply_drawn(const struct field *f, bool values, struct reply *r) {
+    if (values && r->resp >= 3) reply_array(r, 2);
+    reply_packed(r, f->name);
+    if (values) reply_packed(r, f->value);
+}
+
+static void reply_drawn_size(uint64_t n, bool values, struct reply *r) { reply_array(r, values && r->resp < 3 ? 2 * n : n); }
+
+/* A part of all, each part of this size as likely: one walk (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). */
+static void draw_many(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+    struct fields_walk w = {0};
+    struct field f;
+    for (uint64_t left = fields_count(&x->fields); count && fields_next(&x->fields, &w, &f); left--) {
+        if (shard_random(s) % left >= count) continue;
+        count--;
+        reply_drawn(&f, values, r);
+    }
+}
+
+/* Drawn one by one; those that were drawn already are drawn again. For less than a third of all. False: no memory. */
+static bool draw_few(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+    struct fields seen = {.memory = s->memory, .secret = s->secret};
+    struct field f, again;
+    struct field_name name;
+    char scratch[INT64_TEXT_SIZE];
+    bool good = true;
+    while (count && good) {
+        uint32_t size;
+        fields_random(&x->fields, next_random, s, &f);
+        const char *text = packed_text(f.name, scratch, &size);
+        field_name(&seen, text, size, &name);
+        if (!fields_is_empty(&seen) && fields_find(&seen, &name, &again)) continue;
+        good = !fields_put(&seen, &name, NULL, NULL, FIELD_NEVER);
+        reply_drawn(&f, values, r);
+        count--;
+    }
+    fields_free(&seen);
+    return good;
+}
+
+static void draw_different(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+    uint64_t all = fields_count(&x->fields);
+    size_t before = r->size;
+    if (count > all) count = all;
+    reply_drawn_size(count, values, r);
+    if (count * 3 > all) draw_many(s, x, count, values, r);
+    else if (!draw_few(s, x, count, values, r)) {
+        r->size = before;
+        reply_refused(s, r);
+    }
+}
+
+static void draw_any(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+    struct field f;
+    reply_drawn_size(count, values, r);
+    while (count-- && !r->failed) {
+        if (r->size > DRAWN_MAX) r->failed = true;
+        fields_random(&x->fields, next_random, s, &f);
+        reply_drawn(&f, values, r);
+    }
+}
+
+static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    struct field f;
+    int64_t count = 0;
+    bool values = h->argc == 4;
+    if (h->argc > 2) {
+        if (!arg_int64(&h->argv[2], &count, r)) return HOP_DONE;
+        if (count == INT64_MIN) {
+            reply_error(r, "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+            return HOP_DONE;
+        }
+        if (h->argc > 4 || (values && !arg_is(&h->argv[3], "withvalues"))) {
+            reply_syntax_error(r);
+            return HOP_DONE;
+        }
+        if (values && (count < -INT64_MAX / 2 || count > INT64_MAX / 2)) {
+            reply_error(r, "ERR value is out of range");
+            return HOP_DONE;
+        }
+    }
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    bool empty = fields_is_empty(&x.fields);
+    if (h->argc == 2 && empty) {
+        reply_null(r);
+    } else if (h->argc == 2) {
+        fields_random(&x.fields, next_random, s, &f);
+        reply_packed(r, f.name);
+    } else if (empty || !count) {
+        reply_array(r, 0);
+    } else if (count > 0) {
+        draw_different(s, &x, (uint64_t)count, values, r);
+    } else {
+        draw_any(s, &x, (uint64_t)-count, values, r);
+    }
+    return HOP_DONE;
+}
+
+/* --- the rows --- */
+
+#define HASH_ROW .group = "hash", .acl = ACL_HASH, .plan = PLAN_SINGLE, .n_key_specs = 1
+#define FIRST_KEY(flags_) .keys = {KEY_RANGE(1, 0, 1, flags_)}
+
+const struct command commands_hash[] = {
+    {HASH_ROW, .name = "hdel", .since = "2.0.0", .arity = -3, .flags = CMD_WRITE | CMD_FAST, .summary = "Delete one or more hash fields",
+        .complexity = "O(N) where N is the number of fields to be removed.", .on_shard = hdel, FIRST_KEY(KEY_RW | KEY_DELETE)},
+    {HASH_ROW, .name = "hexists", .since = "2.0.0", .arity = 3, .flags = CMD_READONLY | CMD_FAST,
+        .summary = "Determine if a hash field exists", .complexity = "O(1)", .on_shard = hexists, FIRST_KEY(KEY_RO)},
+    {HASH_ROW, .name = "hget", .since = "2.0.0", .arity = 3, .flags = CMD_READONLY | CMD_FAST, .summary = "Get the value of a hash field",
+        .complexity = "O(1)", .on_shard = hget, FIRST_KEY(KEY_RO | KEY_ACCESS)},
+    {HASH_ROW, .name = "hgetall", .since = "2.0.0", .arity = 2, .flags = CMD_READONLY, .summary = "Get all the fields and values in a hash",
+        .complexity = "O(N) where N is the size of the hash.", .on_shard = hgetall, FIRST_KEY(KEY_RO | KEY_ACCESS),
+        .hints = (const char *const[]){"nondeterministic_output_order", NULL}},
+    {HASH_ROW, .name = "hincrby", .since = "2.0.0", .arity = 4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST,
+        .summary = "Increment the integer value of a hash field by the given number", .complexity = "O(1)", .on_shard = hincrby,
+        FIRST_KEY(KEY_RW | KEY_ACCESS | KEY_UPDATE)},
+    {HASH_ROW, .name = "hincrbyfloat", .since = "2.6.0", .arity = 4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST,
+        .summary = "Increment the float value of a hash field by the given amount", .complexity = "O(1)", .on_shard = hincrbyfloat,
+        FIRST_KEY(KEY_RW | KEY_ACCESS | KEY_UPDATE)},
+    {HASH_ROW, .name = "hkeys", .since = "2.0.0", .arity = 2, .flags = CMD_READONLY, .summary = "Get all the fields in a hash",
+        .complexity = "O(N) where N is the size of the hash.", .on_shard = hkeys, FIRST_KEY(KEY_RO | KEY_ACCESS),
+        .hints = (const char *const[]){"nondeterministic_output_order", NULL}},
+    {HASH_ROW, .name = "hlen", .since = "2.0.0", .arity = 2, .flags = CMD_READONLY | CMD_FAST,
+        .summary = "Get the number of fields in a hash", .complexity = "O(1)", .on_shard = hlen, FIRST_KEY(KEY_RO)},
+    {HASH_ROW, .name = "hmget", .since = "2.0.0", .arity = -3, .flags = CMD_READONLY | CMD_FAST,
+        .summary = "Get the values of all the given hash fields", .complexity = "O(N) where N is the number of fields being requested.",
+        .on_shard = hmget, FIRST_KEY(KEY_RO | KEY_ACCESS)},
+    {HASH_ROW, .name = "hmset", .since = "2.0.0", .arity = -4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST,
+        .summary = "Set multiple hash fields to multiple values", .complexity = "O(N) where N is the number of fields being set.",
+        .on_shard = hmset, FIRST_KEY(KEY_RW | KEY_UPDATE)},
+    {HASH_ROW, .name = "hrandfield", .since = "6.2.0", .arity = -2, .flags = CMD_READONLY,
+        .summary = "Get one or multiple random fields from a hash", .complexity = "O(N) where N is the number of fields returned",
+        .on_shard = hrandfield, FIRST_KEY(KEY_RO | KEY_ACCESS), .hints = (const char *const[]){"nondeterministic_output", NULL}},
+    {HASH_ROW, .name = "hscan", .since = "2.8.0", .arity = -3, .flags = CMD_READONLY,
+        .summary = "Incrementally iterate hash fields and associated values",
+        .complexity =
+            "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. "
+            "N is the number of elements inside the collection..",
+        .on_shard = hscan, FIRST_KEY(KEY_RO | KEY_ACCESS), .hints = (const char *const[]){"nondeterministic_output", NULL}},
+    {HASH_ROW, .name = "hset", .since = "2.0.0", .arity = -4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST,
+        .summary = "Set the string value of a hash field",
+        .complexity = "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is called with multiple "
+                      "field/value pairs.",
+        .on_shard = hset, FIRST_KEY(KEY_RW | KEY_UPDATE)},
+    {HASH_ROW, .name = "hsetnx", .since = "2.0.0", .arity = 4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST,
+        .summary = "Set the value of a hash field, only if the field does not exist", .complexity = "O(1)", .on_shard = hsetnx,
+        FIRST_KEY(KEY_RW | KEY_INSERT)},
+    {HASH_ROW, .name = "hstrlen", .since = "3.2.0", .arity = 3, .flags = CMD_READONLY | CMD_FAST,
+        .summary = "Get the length of the value of a hash field", .complexity = "O(1)", .on_shard = hstrlen, FIRST_KEY(KEY_RO)},
+    {HASH_ROW, .name = "hvals", .since = "2.0.0", .arity = 2, .flags = CMD_READONLY, .summary = "Get all the values in a hash",
+        .complexity = "O(N) where N is the size of the hash.", .on_shard = hvals, FIRST_KEY(KEY_RO | KEY_ACCESS),
+        .hints = (const char *const[]){"nondeterministic_output_order", NULL}},
+    {.name = NULL},
+};

@@ -1,0 +1,127 @@
+"""Hashes over a socket: large ones, which the oracle's random commands seldom make."""
+
+import pytest
+
+from resp import Error
+from server import wait_for
+
+N = 30000
+
+
+@pytest.fixture
+def client(server):
+    with server.client() as c:
+        yield c
+
+
+def fill(client, key, n=N, value=b'v%d'):
+    for start in range(0, n, 1000):
+        client.command('HSET', key, *(x for i in range(start, min(start + 1000, n)) for x in (b'f%d' % i, value % i)))
+
+
+def whole(client, key):
+    flat = client.command('HGETALL', key)
+    return dict(zip(flat[::2], flat[1::2]))
+
+
+def expected(n=N):
+    return {b'f%d' % i: b'v%d' % i for i in range(n)}
+
+
+def test_a_large_hash_holds_what_was_set(client):
+    fill(client, 'h')
+    assert client.command('HLEN', 'h') == N
+    assert whole(client, 'h') == expected()
+    assert client.command('HMGET', 'h', *(b'f%d' % i for i in range(0, N, 7))) == [b'v%d' % i for i in range(0, N, 7)]
+    assert client.command('OBJECT', 'ENCODING', 'h') == b'hashtable'
+
+
+def test_a_small_hash_keeps_the_order_of_its_fields(client):
+    fields = [b'z', b'1', b'a', b'-7', b'b' * 60]
+    client.command('HSET', 'h', *(x for f in fields for x in (f, b'1')))
+    client.command('HSET', 'h', 'a', 'x' * 60)
+    client.command('HDEL', 'h', '1')
+    assert client.command('HKEYS', 'h') == [b'z', b'a', b'-7', b'b' * 60]
+    assert client.command('OBJECT', 'ENCODING', 'h') == b'listpack'
+
+
+def test_hscan_meets_all_that_stays_while_others_come_and_go(client):
+    fill(client, 'h', 2000)
+    cursor, seen, step = b'0', set(), 0
+    while True:
+        cursor, found = client.command('HSCAN', 'h', cursor, 'COUNT', 20)
+        seen.update(found[::2])
+        step += 1
+        if step % 10 == 0:
+            names = [b'x%d' % (step * 1000 + i) for i in range(500)]
+            client.command('HSET', 'h', *(x for f in names for x in (f, b'')))
+            client.command('HDEL', 'h', *names[:step % 500])
+        if step % 40 == 0:
+            client.command('HDEL', 'h', *(b'x%d' % i for i in range(step * 1000)))
+        if cursor == b'0':
+            break
+    assert seen >= {b'f%d' % i for i in range(2000)}
+
+
+def test_a_large_hash_moves_and_is_copied(client):
+    fill(client, 'h')
+    for i in range(6):      # to other shards and back
+        client.command('RENAME', 'h' if i == 0 else 'moved%d' % (i - 1), 'moved%d' % i)
+    assert whole(client, 'moved5') == expected()
+    assert [client.command('COPY', 'moved5', 'copy%d' % i) for i in range(6)] == [1] * 6
+    client.command('HSET', 'moved5', 'f0', 'changed')
+    for i in range(6):
+        assert whole(client, 'copy%d' % i) == expected()
+        assert client.command('OBJECT', 'ENCODING', 'copy%d' % i) == b'hashtable'
+    assert client.command('COPY', 'copy0', 'copy0', 'DB', 3) == 1
+    client.command('EXPIRE', 'copy1', 1000)
+    assert client.command('MOVE', 'copy1', 5) == 1
+    client.command('SELECT', 5)
+    assert whole(client, 'copy1') == expected()
+    assert 0 < client.command('TTL', 'copy1') <= 1000
+
+
+def used(client):
+    text = client.command('INFO', 'memory').decode()
+    return int(text.split('used_memory:')[1].split()[0])
+
+
+@pytest.mark.parametrize('end', ['DEL', 'UNLINK', 'FLUSHALL', 'SET', 'PEXPIRE', 'HDEL'])
+def test_the_memory_of_a_large_hash_comes_back(client, end):
+    client.command('SET', 'h', 'x')
+    before = used(client)
+    client.command('DEL', 'h')
+    fill(client, 'h', 100000, b'value:%d')
+    held = used(client) - before
+    assert held > 2000000
+    if end == 'HDEL':
+        for start in range(0, 100000, 1000):
+            client.command('HDEL', 'h', *(b'f%d' % i for i in range(start, start + 1000)))
+        assert client.command('EXISTS', 'h') == 0
+    else:
+        client.command(*{'SET': ['SET', 'h', 'x'], 'FLUSHALL': ['FLUSHALL'], 'PEXPIRE': ['PEXPIRE', 'h', '1']}.get(end, [end, 'h']))
+    wait_for(lambda: used(client) - before < held / 20)
+
+
+def test_refused_memory_changes_nothing(start):
+    with start(options=[('maxmemory', '8mb')]) as server, server.client() as c:
+        set_up = 0
+        while set_up < 100:
+            reply = c.command('HSET', 'h%d' % set_up, *(x for i in range(10000) for x in (b'f%d' % i, b'v%d' % i)))
+            if isinstance(reply, Error):
+                break
+            set_up += 1
+        assert isinstance(reply, Error) and reply.startswith(b'OOM')
+        assert c.command('EXISTS', 'h%d' % set_up) == 0
+        assert c.command('HLEN', 'h0') == 10000
+        assert c.command('HDEL', 'h0', 'f1') == 1
+        assert c.command('HGET', 'h0', 'f2') == b'v2'
+
+
+def test_a_reply_without_end_closes_its_client_only(server):
+    with server.client() as c, server.client() as other:
+        c.command('HSET', 'h', 'f', 'x' * 60)
+        c.send(b'*3\r\n$10\r\nHRANDFIELD\r\n$1\r\nh\r\n$20\r\n-9223372036854775807\r\n')
+        with pytest.raises(Exception):
+            c.read()
+        assert other.command('HGET', 'h', 'f') == b'x' * 60
