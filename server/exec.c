@@ -337,7 +337,7 @@ static struct member *member_of(const struct hop *h) {
     struct intent *to = x->intents = mi_malloc(n * sizeof *to);
     if (!to) abort(); /* it can neither run now nor wait */
     intent_on_database(to++, INTENT_DB, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-    for (const struct watch *w = who ? who->first : NULL; w; w = w->next_of) intent_on_key(to++, INTENT_DB, w->hash, false);
+    for (const struct watch *w = who ? who->first : NULL; w; w = w->next_of) intent_on_key(to++, INTENT_DB, w->in.hash, false);
     for (uint32_t i = 0; i < x->n; i++)
         for (uint32_t j = 0; j < x->hops[i].n_keys; j++)
             intent_on_key(to++, INTENT_DB, hop_hash(&x->hops[i], j), x->hops[i].flags & HOP_WRITE);

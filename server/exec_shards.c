@@ -90,7 +90,7 @@ static bool set_up(struct thread *t, struct task *k, struct exec *x) {
     }
     for (uint32_t s = 0; enough && s < n; s++)
         for (const struct watch *w = watched_on(x, s); w; w = w->next_of)
-            intent_on_key(&k->members[s].intents[k->members[s].n_intents++], INTENT_DB, w->hash, false);
+            intent_on_key(&k->members[s].intents[k->members[s].n_intents++], INTENT_DB, w->in.hash, false);
     for (uint32_t i = 0; enough && i < x->n; i++) {
         const struct queued *q = x->commands[i];
         bool write = q->row->flags & CMD_WRITE;

@@ -267,7 +267,7 @@ static struct watch **place_of(const struct multi *m, uint64_t hash, uint16_t db
     for (uint32_t i = (uint32_t)hash;; i++) {
         struct watch **at = &m->watched[i & (m->watched_size - 1)];
         const struct watch *w = *at;
-        if (!w || (w->hash == hash && w->db == db && w->size == size && !memcmp(w->name, name, size))) return at;
+        if (!w || (w->in.hash == hash && w->db == db && w->size == size && !memcmp(w->name, name, size))) return at;
     }
 }
 
@@ -278,7 +278,7 @@ static bool grow_watched(struct multi *m) {
     m->watched = more;
     m->watched_size = size ? 2 * size : 8;
     for (uint32_t i = 0; i < size; i++)
-        if (old[i]) *place_of(m, old[i]->hash, old[i]->db, old[i]->name, old[i]->size) = old[i];
+        if (old[i]) *place_of(m, old[i]->in.hash, old[i]->db, old[i]->name, old[i]->size) = old[i];
     mi_free(old);
     return true;
 }
@@ -293,7 +293,7 @@ static struct watcher *watcher_of(struct thread *t, struct multi *m, uint32_t sh
 
 /* The records that are under way to a shard; WATCH has an array of them, by shard. */
 struct watching {
-    struct watch *next; /* by next */
+    struct watch *next; /* by next_of */
     bool failed;
 };
 
@@ -308,7 +308,7 @@ static bool want(struct thread *t, struct conn *c, struct watching *x, const str
     struct watcher *who = watcher_of(t, m, shard);
     struct watch *w = who ? mi_malloc(sizeof *w + key->size) : NULL;
     if (!w) return false;
-    *w = (struct watch){.watcher = who, .hash = hash, .db = c->db, .size = key->size, .next = x[shard].next};
+    *w = (struct watch){.in.hash = hash, .next_of = x[shard].next, .watcher = who, .db = c->db, .size = key->size};
     memcpy(w->name, key->p, key->size);
     x[shard].next = w;
     *place = w;
@@ -322,8 +322,7 @@ enum hop_result watch_piece(struct shard *s, struct hop *h, struct reply *r) {
     (void)r;
     for (uint32_t i = 0; list->next && i < WATCHES_A_SLICE; i++) {
         struct watch *w = list->next;
-        list->next = w->next;
-        w->next = NULL;
+        list->next = w->next_of;
         if (watch_add(s, w)) continue;
         list->failed = true; /* with the watcher all the same, so that it is freed with it */
         w->next_of = w->watcher->first;
@@ -337,7 +336,7 @@ static void watching_drop(void *of) {
     struct watching *x = of;
     for (uint32_t s = 0; s < server.n_threads; s++)
         for (struct watch *w = x[s].next, *next; w; w = next) {
-            next = w->next;
+            next = w->next_of;
             mi_free(w);
         }
     mi_free(x);

@@ -65,7 +65,7 @@ struct shard {
     bool hide_expired;        /* CLIENT PAUSE: expired keys are hidden from readers, and nothing deletes them */
     bool out_of_memory;       /* the last hop was refused memory */
     struct schedule schedule; /* transactions under way */
-    struct watches watches;
+    struct buckets watches;   /* of watch.h */
     struct waits waits;
     struct wheel wheel;
     uint64_t wheel_stale;          /* records whose key went or became due earlier since they were last counted, about */

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shard/buckets.h"
+
 /* Deliberate faults, one at a time, that the simulator must find (tests/sim). Never set elsewhere. */
 #ifndef WAIT_FAULT
 #define WAIT_FAULT 0
@@ -60,8 +62,7 @@ struct waiter {
 struct waits {
     uint64_t n; /* records listed */
     struct wait_key *ready, *last_ready, *held, *last_held;
-    struct wait_key **buckets; /* by hash; linear hashing (Litwin 1980), so that no insertion is slow */
-    uint32_t n_buckets, capacity, n_keys;
+    struct buckets keys;
 };
 
 /* Decides. False: somebody else did before. */

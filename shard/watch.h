@@ -4,8 +4,8 @@
  * client's side and lent to the shard from watch_add to watch_forget; meanwhile only whoever holds the shard touches what links them, and the client's
  * side reads at most `touched` and what never changes (db, hash, name). Nothing here allocates but the array of buckets.
  *
- *   buckets (by hash)    watch <-> watch <-> watch            doubly linked; the array grows a bucket at a time (linear hashing: Litwin 1980), so that no
- *                          |         |                        insertion is slow, and goes once nothing is watched
+ *   buckets (by hash)    watch <-> watch <-> watch            buckets.h: no insertion is slow; the shard's count of records is asked at every change of a key
+ *                          |         |
  *   watcher              first, n, touched
  *
  * A key that is past its time and still there when it is watched counts as not there: that it is deleted is no change.
@@ -17,15 +17,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shard/buckets.h"
+
 struct shard;
 struct key;
 struct watcher;
 
 struct watch {
-    struct watch *next, *previous; /* in its bucket */
-    struct watch *next_of;         /* of the same watcher */
+    struct bucket_record in;
+    struct watch *next_of; /* of the same watcher */
     struct watcher *watcher;
-    uint64_t hash;
     uint16_t db; /* number of the database: SWAPDB changes what lies behind it */
     bool listed;
     bool was_expired; /* it was past its time when the watch began */
@@ -39,13 +40,6 @@ struct watcher {
     uint32_t n;
     bool may_expire; /* some key of it */
     _Atomic bool touched;
-};
-
-/* A shard's. All 0: empty. n is asked at every change of a key, so it comes first. */
-struct watches {
-    uint64_t n; /* records listed */
-    struct watch **buckets;
-    uint32_t n_buckets, capacity;
 };
 
 /* Lists a record, made with watcher, hash, db, size and name filled in and all else 0. False: no memory, it is not listed. */

@@ -59,7 +59,7 @@ void waiting_check_lines(struct thread *of) {
 
 const char *waiting_left(const struct thread *t) {
     const struct waits *s = &t->shard->waits;
-    if (s->n || s->n_keys || s->buckets) return "somebody is left in a queue of a shard";
+    if (s->n || s->keys.n || s->keys.heads) return "somebody is left in a queue of a shard";
     if (s->ready || s->held) return "a key is left ready, or held";
     for (uint32_t db = 0; db < DBS; db++)
         for (uint32_t key = 0; key < KEYS_MAX; key++)

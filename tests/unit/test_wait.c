@@ -37,10 +37,10 @@ static int setup(void **state) {
 
 static void is_empty(const struct shard *s) {
     assert_int_equal(s->waits.n, 0);
-    assert_int_equal(s->waits.n_keys, 0);
+    assert_int_equal(s->waits.keys.n, 0);
     assert_null(s->waits.ready);
     assert_null(s->waits.held);
-    assert_null(s->waits.buckets);
+    assert_null(s->waits.keys.heads);
 }
 
 static int teardown(void **state) {

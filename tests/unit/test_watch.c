@@ -28,7 +28,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct shard *s = *state;
     assert_int_equal(s->watches.n, 0);
-    assert_null(s->watches.buckets);
+    assert_null(s->watches.heads);
     shard_drop(s);
     return 0;
 }
@@ -51,7 +51,7 @@ static void watch(struct shard *s, struct watcher *who, uint16_t db, const char 
     w->watcher = who;
     w->db = db;
     w->size = size;
-    w->hash = hash_key(&secret, name, size);
+    w->in.hash = hash_key(&secret, name, size);
     memcpy(w->name, name, size);
     assert_true(watch_add(s, w));
 }
