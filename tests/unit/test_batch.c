@@ -12,20 +12,14 @@
 #include "shard/batch.h"
 #include "shard/keyspace.h"
 #include "shard/memory.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define DATABASES 3u
 #define HOPS_MAX 3000u
 
 static struct hash_secret secret;
-static uint64_t random_state;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static uint32_t below(uint32_t n) { return (uint32_t)(draw() % n); }
+static struct random dice;
 
 /* What was run: a digest of every hop's result, in order. */
 struct transcript {
@@ -86,7 +80,7 @@ struct work {
 
 static void make_hop(struct work *w, uint32_t i, uint32_t n_keys, unsigned kind) {
     static const uint32_t value_sizes[] = {0, 1, 16, 40, 60, 64, 100, 200, 255, 256, 300, 5000, 66000};
-    uint32_t key = below(n_keys);
+    uint32_t key = below(&dice, n_keys);
     int size = snprintf(w->keys[i], sizeof w->keys[i], "%s%u",
         key % 50 ? "key:" : "key:................................................................", key);
     if (key % 97 == 0) {
@@ -95,12 +89,12 @@ static void make_hop(struct work *w, uint32_t i, uint32_t n_keys, unsigned kind)
     }
     w->args[i][0] = (struct arg){"X", 1, 0};
     w->args[i][1] = (struct arg){w->keys[i], (uint32_t)size, 0};
-    w->args[i][2] = (struct arg){w->value + below(100), value_sizes[below(below(20) ? 8 : 13)], 0};
+    w->args[i][2] = (struct arg){w->value + below(&dice, 100), value_sizes[below(&dice, below(&dice, 20) ? 8 : 13)], 0};
     struct hop *h = &w->hops[i];
     *h = (struct hop){.hash = hash_key(&secret, w->keys[i], (size_t)size),
         .argv = w->args[i],
         .argc = 2,
-        .db = (uint16_t)below(2),
+        .db = (uint16_t)below(&dice, 2),
         .n_keys = 1,
         .key_first = 1,
         .key_step = 1};
@@ -145,12 +139,12 @@ static uint64_t live(const struct setting *x, uint32_t n_keys) {
     struct transcript t = {.s = new_shard(), .in_order = true};
     struct work *w = new_work();
     t.s->prefetch = (uint8_t)x->level;
-    random_state = 88172645463325252u;
+    random_seed(&dice, 1, 0);
     uint32_t total = 0;
     for (unsigned batch = 0; batch < 60; batch++) {
-        uint32_t n = batch % 3 ? below(100) : below(HOPS_MAX);
+        uint32_t n = batch % 3 ? below(&dice, 100) : below(&dice, HOPS_MAX);
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t what = below(100);
+            uint32_t what = below(&dice, 100);
             make_hop(w, i, n_keys, what < 40 ? 0 : what < 70 ? 1 : what < 98 ? 2 : 3);
         }
         run(&t, w->hops, n, x);
@@ -186,7 +180,7 @@ static void every_level_and_group_gives_the_same_replies(void **state) {
 static void a_table_may_split_in_the_middle_of_a_batch(void **state) {
     struct transcript t = {.s = new_shard(), .in_order = true};
     struct work *w = new_work();
-    random_state = 1;
+    random_seed(&dice, 1, 0);
     for (uint32_t i = 0; i < HOPS_MAX; i++) {
         make_hop(w, i, 1, 1);
         int size = snprintf(w->keys[i], sizeof w->keys[i], "new:%u", i);

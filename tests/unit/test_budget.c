@@ -14,6 +14,7 @@
 #include "shard/blob.h"
 #include "shard/keyspace.h"
 #include "shard/shard.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define SHARDS 2u
@@ -21,14 +22,7 @@
 static struct hash_secret secret;
 static struct budget budget;
 
-static uint64_t random_state;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static size_t below(size_t n) { return (size_t)(draw() % n); }
+static struct random dice;
 
 /* ---- the budget ---- */
 
@@ -97,7 +91,7 @@ static int setup(void **state) {
     struct world *w = calloc(1, sizeof *w);
     uint8_t seed[32] = {7};
     hash_secret_init(&secret, seed);
-    random_state = 88172645463325252u;
+    random_seed(&dice, 1, 0);
     budget_init(&budget);
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct shard_options o = {
@@ -314,30 +308,30 @@ static void no_sequence_of_changes_exceeds_the_limit(void **state) {
     uint64_t refused = 0, done = 0;
     set_limit(w, used(w) + 200000);
     for (int round = 0; round < 200000; round++) {
-        struct shard *s = w->shards[below(SHARDS)];
-        uint32_t n = (uint32_t)below(4000);
-        size_t size = below(20) ? below(200) : below(20000);
+        struct shard *s = w->shards[below(&dice, SHARDS)];
+        uint32_t n = (uint32_t)below(&dice, 4000);
+        size_t size = below(&dice, 20) ? below(&dice, 200) : below(&dice, 20000);
         char name[24], other[24];
         struct key k, to;
         int result = 0;
-        switch (below(8)) {
+        switch (below(&dice, 8)) {
         case 0: delete (s, n); break;
         case 1:
             if (find(s, n, name, &k)) {
-                char *p = key_make_writable(s, &k, size, below(2), KEY_APPEND);
+                char *p = key_make_writable(s, &k, size, below(&dice, 2), KEY_APPEND);
                 result = p ? 0 : -ENOMEM;
             }
             break;
         case 2:
             if (find(s, n, name, &k)) {
                 const struct entry *e = k.entry;
-                find(s, (uint32_t)below(4000), other, &to);
+                find(s, (uint32_t)below(&dice, 4000), other, &to);
                 if (to.entry != e) result = key_copy_from(s, &to, e, EXPIRY_NONE, KEY_COPY_TO);
             }
             break;
         case 3:
             find(s, n, name, &k);
-            result = key_set_bytes(s, &k, name, 3, FORM_ANY, START_MS + (int64_t)below(100000), KEY_SET);
+            result = key_set_bytes(s, &k, name, 3, FORM_ANY, START_MS + (int64_t)below(&dice, 100000), KEY_SET);
             break;
         default: result = set(s, n, size);
         }
@@ -345,13 +339,13 @@ static void no_sequence_of_changes_exceeds_the_limit(void **state) {
         if (result) refused++;
         else done++;
         assert_in_range(used(w), 1, limit());
-        if (below(4) == 0) shard_settle(s);
-        if (below(64) == 0) table_work(&s->dbs[0]->keys, 16);
-        if (below(5000) == 0) {
+        if (below(&dice, 4) == 0) shard_settle(s);
+        if (below(&dice, 64) == 0) table_work(&s->dbs[0]->keys, 16);
+        if (below(&dice, 5000) == 0) {
             for (uint32_t i = 0; i < SHARDS; i++) shard_settle(w->shards[i]);
             uint64_t leased = atomic_load(&budget.leased);
             assert_in_range(leased, used(w), used(w) + SHARDS * budget_chunk(&budget));
-            set_limit(w, used(w) + below(100000));
+            set_limit(w, used(w) + below(&dice, 100000));
         }
     }
     assert_true(refused > 1000 && done > 50000);

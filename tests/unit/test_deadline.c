@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "server/deadline.h"
+#include "tests/lib/random.h"
 
 #define N 300u
 
@@ -13,14 +14,14 @@ static void the_next_is_always_the_earliest(void **state) {
     (void)state;
     static struct deadline d[N];
     struct deadlines x = {0};
-    uint64_t random = 7;
+    struct random dice;
+    random_seed(&dice, 7, 0);
     assert_true(deadlines_next_ns(&x) == UINT64_MAX);
     for (uint32_t step = 0; step < 50000; step++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        struct deadline *one = &d[(random >> 33) % N];
+        struct deadline *one = &d[below(&dice, N)];
         if (one->place) deadlines_remove(&x, one);
         else {
-            one->at_ns = random >> 50;
+            one->at_ns = below(&dice, 1 << 14);
             assert_true(deadlines_add(&x, one));
         }
         uint64_t next = UINT64_MAX;

@@ -13,20 +13,14 @@
 #include "shard/keyspace.h"
 #include "shard/memory.h"
 #include "shard/shard.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define DATABASES 4u
 #define BUDGET_NS 100000u
 #define LOOK_RECORDS 64u /* between two looks at the clock */
 
-static uint64_t random_state = 88172645463325252u;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static int64_t below(int64_t n) { return (int64_t)(draw() % (uint64_t)n); }
+static struct random dice = {88172645463325252u};
 
 /* A clock that goes 10 us further with each look, so that slices are the same in every run. */
 static uint64_t looks;
@@ -100,10 +94,10 @@ static void a_key_goes_when_it_is_past_its_time_and_not_before(void **state) {
     char name[16];
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "key:%d", i);
-        at[i] = START_MS + below(3000);
+        at[i] = START_MS + below(&dice, 3000);
         set(s, (uint32_t)i % DATABASES, name, at[i]);
     }
-    for (int64_t now = START_MS; now < START_MS + 3100; now += 1 + below(40)) {
+    for (int64_t now = START_MS; now < START_MS + 3100; now += 1 + below(&dice, 40)) {
         work(s, now);
         for (int i = 0; i < N; i++) {
             snprintf(name, sizeof name, "key:%d", i);
@@ -124,7 +118,7 @@ static void sleeping_until_next_due_is_enough(void **state) {
     char name[16];
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "key:%d", i);
-        set(s, 0, name, START_MS + below(100000));
+        set(s, 0, name, START_MS + below(&dice, 100000));
     }
     unsigned wakes = 0;
     int64_t now = START_MS;
@@ -430,10 +424,10 @@ static void expires_in_a_random_life_as_the_model_does(void **state) {
     char name[16];
     for (int i = 0; i < KEYS; i++) at[i][0] = at[i][1] = ABSENT;
     for (uint32_t step = 0; step < 400000; step++) {
-        int i = (int)below(KEYS);
-        uint32_t db = (uint32_t)below(2);
-        unsigned what = (unsigned)below(1000);
-        int64_t time = now + below(scales[below(4)]);
+        int i = (int)below(&dice, KEYS);
+        uint32_t db = (uint32_t)below(&dice, 2);
+        unsigned what = (unsigned)below(&dice, 1000);
+        int64_t time = now + below(&dice, scales[below(&dice, 4)]);
         snprintf(name, sizeof name, "key:%d", i);
         s->now_ms = now;
         if (what < 400) {
@@ -443,7 +437,7 @@ static void expires_in_a_random_life_as_the_model_does(void **state) {
             at[i][db] = ABSENT;
         } else if (what < 900) {
             if (at[i][db] >= now) set_expiry(s, db, name, at[i][db] = what < 720 ? EXPIRY_NONE : time);
-        } else if (what == 900 && below(20) == 0) {
+        } else if (what == 900 && below(&dice, 20) == 0) {
             shard_flush(s, db);
             for (int k = 0; k < KEYS; k++) at[k][db] = ABSENT;
         } else if (what == 901) {
@@ -458,7 +452,7 @@ static void expires_in_a_random_life_as_the_model_does(void **state) {
             if (what == 902) s->rebuild_at_ms = 0;
         } else if (what < 950) {
             struct wheel_rebuild *was = s->rebuild;
-            now += below(what == 949 ? 5000 : 20);
+            now += below(&dice, what == 949 ? 5000 : 20);
             shard_work(s, now, 20000, counting_ns);
             rebuilds += s->rebuild && !was;
         }

@@ -14,20 +14,14 @@
 #include "shard/keyspace.h"
 #include "shard/memory.h"
 #include "shard/shard.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define DATABASES 2u
 
 static struct hash_secret secret;
 
-static uint64_t random_state = 88172645463325252u;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static size_t below(size_t n) { return (size_t)(draw() % n); }
+static struct random dice = {88172645463325252u};
 
 static struct shard *new_shard(uint32_t id) {
     uint8_t seed[32] = {7};
@@ -228,7 +222,7 @@ static void strings_grow_and_shrink(void **state) {
             memset(expected, 'o', sizes[from]);
             set(s, "k", expected, sizes[from], START_MS + 1000);
             find(s, "k", &k);
-            char *p = key_make_writable(s, &k, sizes[to], draw() & 1, KEY_APPEND);
+            char *p = key_make_writable(s, &k, sizes[to], random_next(&dice) & 1, KEY_APPEND);
             key_after_change(s, &k, KEY_APPEND);
             assert_non_null(p);
             if (sizes[to] < sizes[from]) memset(expected + sizes[to], 0, sizes[from] - sizes[to]);
@@ -589,13 +583,13 @@ static size_t model_name(char *to, size_t i) {
 
 static size_t some_bytes(char *to) {
     static const size_t most[] = {4, 12, 50, 255, 700, 20000};
-    size_t size = below(most[below(6)] + 1);
-    if (draw() & 1) return (size_t)sprintf(to, "%lld", (long long)((int64_t)draw() >> below(64)));
-    for (size_t i = 0; i < size; i++) to[i] = (char)draw();
+    size_t size = below(&dice, most[below(&dice, 6)] + 1);
+    if (random_next(&dice) & 1) return (size_t)sprintf(to, "%lld", (long long)((int64_t)random_next(&dice) >> below(&dice, 64)));
+    for (size_t i = 0; i < size; i++) to[i] = (char)random_next(&dice);
     return size;
 }
 
-static int64_t some_expiry(const struct shard *s) { return draw() & 1 ? EXPIRY_NONE : s->now_ms + (int64_t)below(2000); }
+static int64_t some_expiry(const struct shard *s) { return random_next(&dice) & 1 ? EXPIRY_NONE : s->now_ms + (int64_t)below(&dice, 2000); }
 
 static void check_against(struct shard *s, struct model_key *model) {
     uint64_t count = 0, expiring = 0;
@@ -625,18 +619,18 @@ static void random_changes_agree_with_a_naive_model(void **state) {
     for (unsigned round = 0; round < 60000; round++) {
         char name[400], other_name[400];
         struct key k, other;
-        size_t at = below(MODEL_KEYS), other_at = below(MODEL_KEYS), size;
+        size_t at = below(&dice, MODEL_KEYS), other_at = below(&dice, MODEL_KEYS), size;
         struct model_key *m = &model[at], *to = &model[other_at];
         if (m->there && m->expiry < s->now_ms) model_remove(m);
         if (to->there && to->expiry < s->now_ms) model_remove(to);
         bool found = find_in(s, 0, name, model_name(name, at), &k);
         assert_int_equal(found, m->there);
         int64_t expiry = some_expiry(s);
-        switch (below(10)) {
+        switch (below(&dice, 10)) {
         case 0:
         case 1:
             size = some_bytes(bytes);
-            if (found && draw() & 1) {
+            if (found && random_next(&dice) & 1) {
                 assert_int_equal(key_set_bytes(s, &k, bytes, size, FORM_ANY, EXPIRY_KEEP, KEY_SET), 0);
                 expiry = m->expiry;
             } else {
@@ -646,10 +640,10 @@ static void random_changes_agree_with_a_naive_model(void **state) {
             break;
         case 2:
             if (!found || m->size > 20000) break;
-            size = m->size + below(600);
+            size = m->size + below(&dice, 600);
             memcpy(bytes, m->p, m->size);
             memset(bytes + m->size, 0, size - m->size);
-            assert_memory_equal(key_make_writable(s, &k, size, draw() & 1, KEY_SETRANGE), bytes, size);
+            assert_memory_equal(key_make_writable(s, &k, size, random_next(&dice) & 1, KEY_SETRANGE), bytes, size);
             model_set(m, bytes, size, m->expiry);
             break;
         case 3:
@@ -677,13 +671,13 @@ static void random_changes_agree_with_a_naive_model(void **state) {
             model_remove(m);
             break;
         case 8: {
-            int64_t v = (int64_t)draw() >> below(64);
+            int64_t v = (int64_t)random_next(&dice) >> below(&dice, 64);
             assert_int_equal(key_set_int(s, &k, v, EXPIRY_KEEP, KEY_INCR), 0);
             size = (size_t)sprintf(bytes, "%lld", (long long)v);
             model_set(m, bytes, size, found ? m->expiry : EXPIRY_NONE);
             break;
         }
-        default: s->now_ms += (int64_t)below(20);
+        default: s->now_ms += (int64_t)below(&dice, 20);
         }
         if (round % 500 == 0) check_against(s, model);
     }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "shard/memory.h"
+#include "tests/lib/random.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define POISONS 1
@@ -25,12 +26,7 @@
 #define REGION ((size_t)2 << 20)
 #define SEGMENT 4416u
 
-static uint64_t random_state = 42;
-
-static uint32_t below(uint32_t n) {
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    return (uint32_t)((random_state >> 32) * n >> 32);
-}
+static struct random dice = {88172645463325252u};
 
 static struct memory_stats stats_of(const struct memory *m) {
     struct memory_stats s;
@@ -45,7 +41,7 @@ static void blocks_keep_what_is_written_to_them(void **state) {
     uint8_t **blocks = calloc(N, sizeof *blocks);
     size_t *sizes = calloc(N, sizeof *sizes), used = 0, used_large = 0, peak = 0;
     for (int step = 0; step < STEPS; step++) {
-        uint32_t i = below(N);
+        uint32_t i = below(&dice, N);
         if (blocks[i]) {
             for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(blocks[i][k], (uint8_t)i);
             memory_free(m, blocks[i], sizes[i]);
@@ -53,7 +49,7 @@ static void blocks_keep_what_is_written_to_them(void **state) {
             if (sizes[i] > MEMORY_SMALL_MAX) used_large -= memory_usable(sizes[i]);
             blocks[i] = NULL;
         } else {
-            sizes[i] = 1 + (below(20) ? below(step % 3 ? 100 : MEMORY_SMALL_MAX) : below(9000));
+            sizes[i] = 1 + (below(&dice, 20) ? below(&dice, step % 3 ? 100 : MEMORY_SMALL_MAX) : below(&dice, 9000));
             blocks[i] = memory_alloc(m, sizes[i]);
             assert_non_null(blocks[i]);
             assert_int_equal((uintptr_t)blocks[i] % (sizes[i] > MEMORY_SMALL_MAX || sizes[i] % 64 == 0 ? 64 : 8), 0);
@@ -185,7 +181,7 @@ static void random_replacement_does_not_grow(void **state) {
     void **blocks = malloc(N * sizeof *blocks);
     for (size_t i = 0; i < N; i++) blocks[i] = memory_alloc(m, 72);
     for (size_t step = 0; step < 10 * N; step++) {
-        uint32_t free_one = below(N);
+        uint32_t free_one = below(&dice, N);
         memory_free(m, blocks[free_one], 72);
         blocks[free_one] = memory_alloc(m, 72);
     }

@@ -8,17 +8,12 @@
 #include <cmocka.h>
 
 #include "shard/schedule.h"
+#include "tests/lib/random.h"
 
 #define MEMBERS 40u
 #define INTENTS 6u
 
-static uint64_t random_state;
-static uint32_t below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state % n);
-}
+static struct random dice;
 
 struct actor {
     struct member member;
@@ -82,14 +77,14 @@ static void has_begun(struct world *w, const struct actor *a) {
 
 static void come(struct world *w, struct actor *a, bool local) {
     *a = (struct actor){.member = {.local = local, .intents = a->intents}, .arrival = ++w->arrivals};
-    bool whole = !below(8);
-    uint32_t n = 1 + below(INTENTS - 1), db = below(2);
-    if (whole) intent_on_database(&a->intents[0], db, below(2) ? INTENT_READ : INTENT_WRITE);
+    bool whole = !below(&dice, 8);
+    uint32_t n = 1 + below(&dice, INTENTS - 1), db = below(&dice, 2);
+    if (whole) intent_on_database(&a->intents[0], db, below(&dice, 2) ? INTENT_READ : INTENT_WRITE);
     else {
         bool writes = false;
         for (uint32_t i = 1; i < n; i++) {
-            bool write = below(2);
-            intent_on_key(&a->intents[i], db, below(6), write);
+            bool write = below(&dice, 2);
+            intent_on_key(&a->intents[i], db, below(&dice, 6), write);
             writes |= write;
         }
         intent_on_database(&a->intents[0], db, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
@@ -98,7 +93,7 @@ static void come(struct world *w, struct actor *a, bool local) {
     memcpy(a->asked, a->intents, sizeof a->asked);
     /* Numbers come in a slightly different order than they were drawn. */
     w->next_number += 2;
-    a->member.number = local ? 0 : w->next_number - (below(3) ? 0 : 1 + 2 * below(4));
+    a->member.number = local ? 0 : w->next_number - (below(&dice, 3) ? 0 : 1 + 2 * below(&dice, 4));
     if (!local && w->used[a->member.number]) a->member.number = w->next_number;
     if (!local) w->used[a->member.number] = true;
     bool late = !local && a->member.number < w->floor;
@@ -116,12 +111,12 @@ static void leave(struct world *w, struct actor *a) {
 static void who_waits_is_as_in_the_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 300; seed++) {
-        random_state = seed * 0x9e3779b97f4a7c15ull;
+        random_seed(&dice, seed, 0);
         struct world w = {.next_number = 100};
         for (uint32_t step = 0; step < 400; step++) {
-            struct actor *a = &w.actors[below(MEMBERS)];
-            if (!a->member.in) come(&w, a, !below(3));
-            else if (!a->member.told && below(4)) {
+            struct actor *a = &w.actors[below(&dice, MEMBERS)];
+            if (!a->member.in) come(&w, a, !below(&dice, 3));
+            else if (!a->member.told && below(&dice, 4)) {
                 if (schedule_tell(&w.schedule, &a->member)) has_begun(&w, a);
             } else if (a->member.begun || (!a->member.told && !a->member.local)) leave(&w, a); /* done, or withdrawn */
             check(&w);

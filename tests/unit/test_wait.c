@@ -13,6 +13,7 @@
 #include "shard/memory.h"
 #include "shard/shard.h"
 #include "shard/wait.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define SHARDS 2u
@@ -303,13 +304,7 @@ static void without_memory_nothing_is_listed(void **state) {
 
 /* ---- the model ---- */
 
-static uint64_t random_state;
-static uint32_t below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state % n);
-}
+static struct random dice;
 
 static const char *const names[NAMES] = {"one", "two", "three", "four", "five"};
 
@@ -414,10 +409,10 @@ static void come(struct world *w, uint32_t who) {
     struct pair *x = &w->waiters[who];
     if (x->used) return;
     *x = (struct pair){.used = true};
-    uint32_t n = 1 + below(KEYS_MAX), db = below(DBS);
+    uint32_t n = 1 + below(&dice, KEYS_MAX), db = below(&dice, DBS);
     for (uint32_t at = 0; at < SHARDS; at++) x->half[at] = (struct waiter){.claim = &x->claim, .keys = x->keys[at]};
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = below(SHARDS), name = below(NAMES);
+        uint32_t at = below(&dice, SHARDS), name = below(&dice, NAMES);
         struct wait *record = &x->keys[at][x->half[at].n++];
         struct model *m = &w->models[at];
         *record = (struct wait){.waiter = &x->half[at], .nth = i};
@@ -432,7 +427,7 @@ static void leave(struct world *w, uint32_t who) {
     struct pair *x = &w->waiters[who];
     if (!x->used) return;
     x->claim = true;
-    if (below(2)) return;
+    if (below(&dice, 2)) return;
     for (uint32_t at = 0; at < SHARDS; at++) {
         wait_forget(w->shards[at], &x->half[at]);
         model_forget(&w->models[at], who);
@@ -441,18 +436,18 @@ static void leave(struct world *w, uint32_t who) {
 }
 
 static void one_step(struct world *w) {
-    uint32_t at = below(SHARDS), db = below(DBS), name = below(NAMES);
-    switch (below(10)) {
+    uint32_t at = below(&dice, SHARDS), db = below(&dice, DBS), name = below(&dice, NAMES);
+    switch (below(&dice, 10)) {
     case 0:
     case 1:
-    case 2: come(w, below(WAITERS)); break;
+    case 2: come(w, below(&dice, WAITERS)); break;
     case 3:
-    case 4: leave(w, below(WAITERS)); break;
+    case 4: leave(w, below(&dice, WAITERS)); break;
     case 5: put(w, at, db, name, 0); break;
     case 6:
-        for (uint32_t i = 0; i < 4; i++) put(w, at, below(DBS), below(NAMES), below(3)); /* as EXEC does */
+        for (uint32_t i = 0; i < 4; i++) put(w, at, below(&dice, DBS), below(&dice, NAMES), below(&dice, 3)); /* as EXEC does */
         break;
-    default: put(w, at, db, name, 1 + below(3));
+    default: put(w, at, db, name, 1 + below(&dice, 3));
     }
 }
 
@@ -461,7 +456,7 @@ static void it_agrees_with_a_naive_model(void **state) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct world *w = calloc(1, sizeof *w);
         assert_non_null(w);
-        random_state = seed * 0x9e3779b97f4a7c15u;
+        random_seed(&dice, seed, 0);
         for (uint32_t i = 0; i < SHARDS; i++) w->shards[i] = new_shard(i);
         for (uint32_t step = 0; step < 5000; step++) {
             one_step(w);
