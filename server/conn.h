@@ -149,4 +149,9 @@ static inline void conn_mark(struct thread *t, struct conn *c) {
     t->dirty[t->n_dirty++] = c;
 }
 
+/* A command of the connection has its reply in out. What waits for all of them goes on in the next tick. */
+static inline void conn_answered(struct thread *t, struct conn *c) {
+    if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
+}
+
 #endif

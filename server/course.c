@@ -3,6 +3,7 @@
 #include <mimalloc.h>
 
 #include "server/outbox.h"
+#include "server/run.h"
 #include "server/task_internal.h"
 
 struct task *course_start(
@@ -85,8 +86,8 @@ bool course_everywhere(struct thread *t, struct task *k, const struct task_comma
     k->argv = command->argv;
     k->argc = command->argc;
     for (uint32_t s = 0; s < t->n_threads; s++)
-        if (s != t->id) outbox_send_held(t, piece(t, k, s, 0));
-    outbox_send_held(t, piece(t, k, t->id, 0));
+        if (s != t->id) run_send_held(t, piece(t, k, s, 0));
+    run_send_held(t, piece(t, k, t->id, 0));
     return --k->outstanding; /* the own piece has run */
 }
 

@@ -14,6 +14,7 @@
 #include "server/pause.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/slow.h"
 #include "server/steps.h"
 #include "server/task.h"
 #include "server/waiting.h"

@@ -18,6 +18,7 @@
 #include "server/monitor.h"
 #include "server/outbox.h"
 #include "server/scan.h"
+#include "server/slow.h"
 #include "server/waiting.h"
 #include "shard/batch.h"
 #include "shard/blob.h"

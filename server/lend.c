@@ -3,6 +3,7 @@
 #include "io/clock.h"
 #include "server/outbox.h"
 #include "server/regions.h"
+#include "server/run.h"
 #include "server/thread.h"
 
 /* What lent_due_ms is set to when the owner is needed at once. */
@@ -81,7 +82,7 @@ static const struct message *first_left(const struct mailbox *m) {
 
 static void run_arrived(struct thread *t, struct thread *of) {
     struct message *m;
-    while (of->requests.first && may_run(of->requests.first) && (m = mailbox_next(&of->requests))) outbox_run_message(t, of, m);
+    while (of->requests.first && may_run(of->requests.first) && (m = mailbox_next(&of->requests))) run_message(t, of, m);
 }
 
 /* Gives a shard back. True: there is something in its mailbox that nobody sees to. */
@@ -150,7 +151,7 @@ void lend_run_borrowed(struct thread *t) {
                 t->stats.lends++;
                 t->stats.lent_hops += b->n;
             }
-            outbox_run_own(t, of, own);
+            run_own_batches(t, of, own);
             if (give_back(t, of)) lend_queued(t, s);
         }
     }

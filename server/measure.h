@@ -18,30 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct command;
-struct hop;
-struct arg;
-struct reply;
-struct conn;
-struct thread;
+#include "server/histogram.h"
 
 #define MEASURE_FEW 16u /* commands of a tick up to which each is timed */
 #define MEASURE_EVERY 16u
 #define MEASURE_ERRORS_MAX 128u /* different first words of errors that are counted apart */
-#define SLOW_ARGS 32u
-#define SLOW_ARG_BYTES 128u
-
-/* Counts by size of a number: 16 steps a power of two, so at most 6.25 % wide. Units are the user's. */
-#define HISTOGRAM_BUCKETS (40u * 16u)
-struct histogram {
-    uint64_t counts[HISTOGRAM_BUCKETS]; /* a busy GET passes 2^32 within hours */
-    uint64_t n;
-};
-void histogram_add(struct histogram *h, uint64_t v, uint32_t times);
-void histogram_merge(struct histogram *to, const struct histogram *from);
-/* The upper end of the bucket in which the nth of all (0 < part <= 1) lies. */
-uint64_t histogram_percentile(const struct histogram *h, double part);
-uint64_t histogram_upper(uint32_t bucket);
 
 struct command_stats {
     uint64_t calls, cycles, timed, rejected, failed; /* cycles: of the timed ones, counted for those they stand for */
@@ -51,17 +32,6 @@ struct command_stats {
 struct error_stats {
     char word[32];
     uint64_t count;
-};
-
-/* One slow command. Kept by the thread of its connection, newest first in a ring. */
-struct slow {
-    uint64_t id;
-    int64_t at_s;
-    uint64_t us;
-    uint32_t argc;
-    char *args[SLOW_ARGS];
-    uint32_t sizes[SLOW_ARGS];
-    char *peer, *name;
 };
 
 /* What a thread does in one go. Units: cycles; of SLICE_LONG, SLICE_KEEP and SLICE_GROW ns of CPU time, since these
@@ -90,6 +60,7 @@ struct sample {
 #define RATE_SPAN_NS 1000000000u /* rates are of the last second, or of the time since the last sample before */
 
 struct latency_series;
+struct slow;
 
 struct measure {
     struct command_stats *commands; /* by number of the row */
@@ -98,7 +69,7 @@ struct measure {
     uint64_t slow_cycles; /* a command of this many or more is for the slow log or the latency monitor; UINT64_MAX: for neither */
     struct error_stats *errors;
     uint32_t n_errors;
-    struct slow *slow; /* ring */
+    struct slow *slow; /* ring (slow.h) */
     uint32_t slow_capacity, slow_first, slow_n;
     struct slices *slices;          /* by enum slice_cause */
     struct latency_series *latency; /* by enum latency_event; NULL until the first event */
@@ -131,10 +102,5 @@ struct sample measure_before(const struct measure *m, uint64_t now_ns);
 double measure_ns_per_cycle(void);
 /* Called once, before threads start. */
 void measure_start(void);
-
-/* The slow log of a thread: room for so many entries; 0 empties it. Adding makes room by itself, up to `most`. */
-void slow_resize(struct measure *m, uint32_t capacity);
-void slow_add(
-    struct measure *m, int64_t most, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t us);
 
 #endif

@@ -1,6 +1,6 @@
 /* Outboxes: hops on their way to shards, batches on their way back, and the order of replies.
  *
- * Map: adding hops; running batches, own and foreign; flush (collect, borrow, publish, draw numbers, arm, run); returns; retiring ticks; blobs to give back.
+ * Map: adding hops; flush (collect, borrow, publish, draw numbers, arm, run); returns; retiring ticks; blobs to give back. What runs the batches is run.c.
  *
  * Order of replies. A connection's commands that may finish out of order have a record (struct own) in its list; a reply at the head goes
  * straight to the connection's output, others wait in their batch. Hops on the own shard, while this thread holds it, of a connection without
@@ -13,18 +13,16 @@
 #include <mimalloc.h>
 #include <stdlib.h>
 
-#include "io/clock.h"
 #include "server/conn.h"
-#include "server/course.h"
 #include "server/defer.h"
-#include "server/latency.h"
 #include "server/lend.h"
 #include "server/monitor.h"
 #include "server/multi.h"
+#include "server/run.h"
+#include "server/slow.h"
 #include "server/task.h"
 #include "server/thread.h"
 #include "server/waiting.h"
-#include "shard/batch.h"
 #include "shard/blob.h"
 
 /* ---- adding ---- */
@@ -164,376 +162,27 @@ void outbox_send_piece(struct thread *t, struct batch *b) {
     queue_batch(t, b);
 }
 
-/* ---- running ---- */
+/* ---- flush ---- */
 
-void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles) {
-    int64_t us = (int64_t)((double)cycles * measure_ns_per_cycle() / 1000), threshold_ms = t->config->latency_monitor_threshold_ms;
-    if (t->config->slowlog_slower_us >= 0 && us >= t->config->slowlog_slower_us && !(row->flags & CMD_SKIP_SLOWLOG))
-        slow_add(&t->measure, t->config->slowlog_max_len, c, row, argv, argc, (uint64_t)us);
-    if (threshold_ms && us / 1000 >= threshold_ms)
-        latency_add(&t->measure, row->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND, t->now_ms / 1000, (uint32_t)(us / 1000));
-}
-
-/* A command of the connection has its reply in out. What waits for all of them goes on in the next tick. */
-static inline void one_less(struct thread *t, struct conn *c) {
-    if (!--c->n_out && __builtin_expect(c->state == CONN_WAITING, 0)) conn_resume_later(t, c);
-}
-
-/* t runs b on the shard s, which it holds. */
-struct batch_run {
-    struct thread *t;
-    struct shard *s;
-    struct batch *b;
-    bool slow; /* a hop was, of those whose sender is another thread */
-};
-
-void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
-    r->size = size;
-    while (r->n_refs > n_refs) {
-        struct reply_ref *ref = &r->refs[--r->n_refs];
-        r->refs_bytes -= ref->size;
-        blob_release(s->memory, ref->blob);
-    }
-}
-
-/* Runs a hop and takes its time. */
-static __attribute__((noinline)) void run_timed(struct batch_run *x, struct hop *h, struct reply *r) {
-    struct thread *t = x->t;
-    struct batch *b = x->b;
-    uint64_t start = cycles_now();
-    h->run(x->s, h, r);
-    uint64_t cycles = cycles_now() - start;
-    measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
-    if (cycles < t->measure.slow_cycles || !h->row) return; /* no row: a reply that was saved */
-    if (b->message.from == t->id) {
-        log_slow(t, h->origin, command_by_number(h->row), h->argv, h->argc, cycles);
-        return;
-    }
-    h->flags |= HOP_SLOW;
-    h->state = cycles;
-    x->slow = true;
-}
-
-static __attribute__((cold)) void count_failure(struct thread *t, const struct hop *h, const struct reply *r, size_t at) {
-    if (!h->row) return;
-    t->measure.commands[h->row].failed++;
-    t->stats.errors++;
-    measure_error(&t->measure, r->p + at + 1, r->size - at - 1);
-}
-
-static inline void run_into(struct batch_run *x, struct hop *h, struct reply *r) {
-    struct thread *t = x->t;
-    size_t size = r->size;
-    uint32_t n_refs = r->n_refs;
-    r->resp = h->resp;
-    t->measure.commands[h->row].calls++;
-    atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(x, h, r);
-    else h->run(x->s, h, r);
-    if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size, n_refs);
-}
-
-/* A hop of a connection of this thread: its reply goes straight to its connection unless an earlier one is still out. */
-static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop *h) {
-    struct batch_run *x = ctx;
-    struct thread *t = x->t;
-    struct batch *b = x->b;
-    struct conn *c = h->origin;
-    uint32_t i = (uint32_t)(h - b->hops);
-    if (__builtin_expect(!b->own[i].conn, 1)) {
-        if (!c->out.p) conn_take_spare(t, c);
-        run_into(x, h, &c->out);
-        one_less(t, c);
-        conn_mark(t, c);
-    } else if (c->first == &b->own[i]) {
-        if (!c->out.p) conn_take_spare(t, c);
-        run_into(x, h, &c->out);
-        struct own *next = c->first = b->own[i].next;
-        if (!next) c->last = NULL;
-        one_less(t, c);
-        if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
-        else conn_mark(t, c);
-    } else run_into(x, h, &b->replies);
-    b->ends[i] = b->replies.size;
-    b->done = i + 1;
-}
-
-static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct hop *h) {
-    struct batch_run *x = ctx;
-    struct batch *b = x->b;
-    run_into(x, h, &b->replies);
-    b->ends[h - b->hops] = b->replies.size;
-}
-
-/* Neither are transactions under way on the shard, nor does somebody wait for a key of it. */
-static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s->schedule) && !s->waits.n; }
-
-/* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. */
-static inline __attribute__((always_inline)) bool waits(struct batch_run *x, struct hop *h) {
-    struct batch *b = x->b;
-    uint32_t i = (uint32_t)(h - b->hops);
-    if (!hop_must_wait(x->s, h)) return false;
-    defer_hop(x->s, b, i);
-    b->ends[i] = b->replies.size;
-    return true;
-}
-
-/* Who waits for a key that is there now is served: right after what brought it. */
-static inline void serve(struct thread *t, struct shard *s) {
-    if (__builtin_expect(s->waits.ready != NULL, 0)) waiting_serve(t, s);
-}
-
-static void exec_own_guarded(void *ctx, struct hop *h) {
-    struct batch_run *x = ctx;
-    if (waits(x, h)) x->b->done = (uint32_t)(h - x->b->hops) + 1;
-    else {
-        exec_own(x, h);
-        serve(x->t, x->s);
-    }
-}
-
-static void exec_foreign_guarded(void *ctx, struct hop *h) {
-    struct batch_run *x = ctx;
-    if (waits(x, h)) return;
-    exec_foreign(x, h);
-    serve(x->t, x->s);
-}
-
-/* Gives every hop of these batches a place in the order of its connection, so that they need not run in this order. Those without one come before
- * all that have one. */
-static __attribute__((cold)) void record_all(struct batch *first) {
-    struct batch *reversed = NULL;
-    for (struct batch *b = first, *next; b; b = next) {
-        next = b->next;
-        b->next = reversed;
-        reversed = b;
-    }
-    for (struct batch *b = reversed, *after = NULL, *previous; b; after = b, b = previous) {
-        previous = b->next;
-        b->next = after;
-        if (b->task || b->recorded) continue;
-        b->recorded = true;
-        for (uint32_t i = b->n; i-- > 0;) {
-            struct conn *c = b->hops[i].origin;
-            if (b->own[i].conn) continue;
-            b->own[i] = (struct own){c, c->first, b, i};
-            if (!c->first) c->last = &b->own[i];
-            c->first = &b->own[i];
-        }
-    }
-}
-
-/* A transaction's member, or a piece, leaves the shard's order; what it made ready may be taken now. */
-static void leave(struct shard *s, struct member *m) {
-    schedule_remove(&s->schedule, m);
-    if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s, m);
-}
-
-/* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
-static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
-    struct hop *h = &b->hops[0];
-    bool sliced = command_by_number(h->row)->flags & CMD_SLICED;
-    uint64_t start_ns = sliced ? thread_cpu_ns() : 0, start = cycles_now();
-    s->now_ms = b->now_ms;
-    b->replies.resp = h->resp;
-    atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    enum hop_result result = h->run(s, h, &b->replies);
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    uint64_t cycles = cycles_now() - start;
-    b->cycles += cycles;
-    if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
-    else slice_add(&t->measure, SLICE_TASK, cycles);
-    if (result == HOP_DONE) {
-        if (b->order == PIECE_RUN_LAST) leave(s, b->member);
-        return true;
-    }
-    b->next = NULL;
-    if (t->slices_last) t->slices_last->next = b;
-    else t->slices = b;
-    t->slices_last = b;
-    return false;
-}
-
-static void send_back(struct thread *t, struct batch *b) {
-    struct thread *to = t->server->threads[b->message.from];
-    mailbox_push(&to->returns, &b->message);
-    thread_want_wake(t, b->message.from);
-}
-
-/* The keys' buckets are on their way before the hop comes. */
-static void prefetch_keys(struct shard *s, const struct hop *h) {
-    if (h->flags & HOP_NO_KEY || s->prefetch == PREFETCH_NONE) return;
-    key_prefetch_group(s, h, 0);
-    s->stats.scheduled_ahead += h->n_keys < HOP_GROUP ? h->n_keys : HOP_GROUP;
-}
-
-/* A piece that is no part of a transaction may run unless it meets one. Else it waits in the shard's order, and lets go when it has run. */
-static bool may_run_local(struct shard *s, struct batch *b) {
-    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) return true;
-    b->member = course_member(b->task, &b->hops[0]);
-    b->member->owner = b;
-    b->order = PIECE_RUN_LAST;
-    schedule_add(&s->schedule, b->member);
-    return schedule_tell(&s->schedule, b->member);
-}
-
-/* Does what a piece asks for. True: it goes back. */
-static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
-    switch ((enum piece_order)b->order) {
-    case PIECE_HOP: return run_piece(t, s, b);
-    case PIECE_LOCAL: return may_run_local(s, b) && run_piece(t, s, b);
-    case PIECE_SCHEDULE:
-        b->refused = !schedule_add(&s->schedule, b->member);
-        if (!b->refused) prefetch_keys(s, &b->hops[0]);
-        return true;
-    case PIECE_LET_GO: leave(s, b->member); return true;
-    case PIECE_RUN:
-    case PIECE_RUN_LAST: b->member->owner = b; return schedule_tell(&s->schedule, b->member) && run_piece(t, s, b);
-    }
-    abort();
-}
-
-static void piece_goes_back(struct thread *t, struct batch *b) {
-    if (b->message.from == t->id) task_piece_done(t, b);
-    else send_back(t, b);
-}
-
-/* The reply of a hop that waited takes its place. */
-static void late_is_back(struct thread *t, struct deferred *d) {
-    struct batch *b = d->batch;
-    struct own *own = &b->own[d->index];
-    const struct hop *h = &b->hops[d->index];
-    d->done = true;
-    if (d->slow) log_slow(t, own->conn, command_by_number(h->row), h->argv, h->argc, h->state);
-    if (!--b->n_late) b->tick->open--;
-    if (own->conn->first == own) outbox_emit(t, own->conn);
-}
-
-static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
-    struct batch *b = d->batch;
-    struct batch_run x = {t, s, b, false};
-    s->now_ms = b->now_ms;
-    run_into(&x, &b->hops[d->index], &d->reply);
-    d->slow = x.slow;
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    schedule_remove(&s->schedule, &d->member);
-    serve(t, s);
-    /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
-    uint32_t from = b->message.from;
-    mailbox_push(&t->server->threads[from]->returns, &d->message);
-    thread_want_wake(t, from);
-}
-
-/* Runs what need not wait any more. */
-static __attribute__((cold)) void run_ready(struct thread *t, struct shard *s) {
-    struct member *m;
-    while ((m = schedule_next(&s->schedule))) {
-        if (m->local && ((struct message *)m->owner)->kind == MESSAGE_LATE) {
-            run_late(t, s, m->owner);
-            continue;
-        }
-        struct batch *b = m->owner;
-        bool done = run_piece(t, s, b);
-        serve(t, s);
-        if (done) piece_goes_back(t, b);
-    }
-}
-
-static inline void after_piece(struct thread *t, struct shard *s) {
-    if (s->schedule.ready) run_ready(t, s);
-}
-
-/* A batch of t's own; rest: what comes behind it. */
-static void run_own(struct thread *t, struct shard *s, struct batch *b, struct batch *rest) {
-    if (b->task) {
-        bool done = run_order(t, s, b);
-        serve(t, s);
-        if (done) task_piece_done(t, b);
-        after_piece(t, s);
-        return;
-    }
-    struct batch_run x = {t, s, b, false};
-    s->now_ms = b->now_ms;
-    uint64_t start = cycles_now();
-    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, false, exec_own, &x);
-    else {
-        b->next = rest;
-        if (!b->recorded && !schedule_is_empty(&s->schedule)) record_all(b);
-        b->next = NULL;
-        batch_run(s, b->hops, b->n, false, exec_own_guarded, &x);
-    }
-    slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    if (!b->n_late) b->tick->open--;
-}
-
-static void run_foreign(struct thread *t, struct shard *s, struct batch *b) {
-    t->stats.batches_taken++;
-    t->stats.hops_taken += b->n;
-    if (b->task) {
-        bool done = run_order(t, s, b);
-        serve(t, s);
-        if (done) send_back(t, b);
-        after_piece(t, s);
-        return;
-    }
-    struct batch_run x = {t, s, b, false};
-    s->now_ms = b->now_ms;
-    uint64_t start = cycles_now();
-    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, true, exec_foreign, &x);
-    else batch_run(s, b->hops, b->n, true, exec_foreign_guarded, &x);
-    slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    b->slow = x.slow;
-    send_back(t, b);
-}
-
-/* Its tick keeps a batch until all its replies are out. A piece is its task's. */
-static void link_to_tick(struct batch *b) {
+void batch_link_to_tick(struct batch *b) {
     if (b->task) return;
     b->next = b->tick->batches;
     b->tick->batches = b;
 }
 
-/* What is queued meanwhile (the next wave of a long command) is for the next flush, so that others have their turn. */
-void outbox_run_own(struct thread *t, struct thread *of, struct batch *first) {
-    while (first) {
-        struct batch *b = first;
-        first = b->next;
-        b->next = NULL;
-        bool piece = b->task; /* which may be another's when it has run */
-        run_own(t, of->shard, b, first);
-        if (!piece) link_to_tick(b);
-    }
-}
-
 static void run_own_now(struct thread *t) {
     struct batch *first = t->own_now;
     t->own_now = NULL;
-    outbox_run_own(t, t, first);
-}
-
-static void release_blobs(struct shard *s, struct release *m) {
-    for (uint32_t i = 0; i < m->n; i++) blob_release(s->memory, m->blobs[i]);
-    mi_free(m);
-}
-
-void outbox_run_message(struct thread *t, struct thread *of, struct message *m) {
-    if (m->kind == MESSAGE_RELEASE) release_blobs(of->shard, (struct release *)m);
-    else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(of->shard, m);
-    else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(of->shard, m);
-    else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
-    else run_foreign(t, of->shard, (struct batch *)m);
+    run_own_batches(t, t, first);
 }
 
 /* The own hops of this turn go by the mailbox, at the place in the order of arrival that they have anyway: behind what was collected. */
 static __attribute__((cold)) void queue_own_now(struct thread *t) {
-    record_all(t->own_now);
+    run_record_all(t->own_now);
     while (t->own_now) {
         struct batch *b = t->own_now;
         t->own_now = b->next;
-        link_to_tick(b);
+        batch_link_to_tick(b);
         b->message.sequence = t->sequence; /* armed already */
         mailbox_append(&t->requests, &b->message);
     }
@@ -553,58 +202,14 @@ static void run_requests(struct thread *t) {
     struct message *m;
     while (!t->stands_still && (m = mailbox_next(&t->requests))) {
         if (m->kind == MESSAGE_STOP) stand_still(t, m);
-        else outbox_run_message(t, t, m);
+        else run_message(t, t, m);
     }
 }
-
-static void run_held(struct thread *t, struct batch *b) {
-    struct hop *h = &b->hops[0];
-    uint64_t start = cycles_now();
-    t->shard->now_ms = b->now_ms;
-    b->replies.resp = h->resp;
-    while (h->run(t->shard, h, &b->replies) == HOP_AGAIN) {}
-    b->cycles += cycles_now() - start;
-}
-
-void outbox_send_held(struct thread *t, struct batch *b) {
-    if (b->to == t->id) {
-        run_held(t, b);
-        return;
-    }
-    b->message.kind = MESSAGE_HELD;
-    b->message.armed = NULL; /* nothing else of this turn is with it */
-    mailbox_push(&t->server->threads[b->to]->returns, &b->message);
-    thread_want_wake(t, b->to);
-}
-
-/* Of a coordinator that holds this thread's shard. */
-static void held_arrived(struct thread *t, struct batch *b) {
-    run_held(t, b);
-    b->message.kind = MESSAGE_BATCH;
-    b->message.armed = &t->server->threads[b->message.from]->armed;
-    b->message.sequence = 0;
-    send_back(t, b);
-}
-
-bool outbox_run_slices(struct thread *t) {
-    if (!t->slices || !thread_holds(t)) return false;
-    struct batch *b = t->slices;
-    t->slices = b->next;
-    if (!t->slices) t->slices_last = NULL;
-    b->next = NULL;
-    bool done = run_piece(t, t->shard, b);
-    serve(t, t->shard);
-    if (done) piece_goes_back(t, b);
-    after_piece(t, t->shard);
-    return t->slices != NULL;
-}
-
-/* ---- flush ---- */
 
 static void push_all(struct thread *t, uint32_t shard, struct batch *b) {
     while (b) {
         struct batch *next = b->next;
-        link_to_tick(b);
+        batch_link_to_tick(b);
         b->message.sequence = t->sequence;
         t->stats.batches_sent++;
         t->stats.hops_sent += b->n;
@@ -668,7 +273,7 @@ void outbox_emit(struct thread *t, struct conn *c) {
         if (__builtin_expect(d != NULL, 0)) {
             if (!d->done) break;
             o = o->next;
-            one_less(t, c);
+            conn_answered(t, c);
             reply_take(&c->out, &d->reply, 0, d->reply.size);
             continue;
         }
@@ -677,13 +282,24 @@ void outbox_emit(struct thread *t, struct conn *c) {
         do {
             i = o->index;
             o = o->next;
-            one_less(t, c);
+            conn_answered(t, c);
         } while (o && o->batch == b && o->index == i + 1 && o->index < b->done && !batch_late(b, o->index));
         reply_take(&c->out, &b->replies, start, b->ends[i]);
     }
     c->first = o;
     if (!o) c->last = NULL;
     conn_mark(t, c);
+}
+
+/* The reply of a hop that waited takes its place. */
+static void late_is_back(struct thread *t, struct deferred *d) {
+    struct batch *b = d->batch;
+    struct own *own = &b->own[d->index];
+    const struct hop *h = &b->hops[d->index];
+    d->done = true;
+    if (d->slow) log_slow(t, own->conn, command_by_number(h->row), h->argv, h->argc, h->state);
+    if (!--b->n_late) b->tick->open--;
+    if (own->conn->first == own) outbox_emit(t, own->conn);
 }
 
 static void log_slow_hops(struct thread *t, struct batch *b) {
@@ -711,7 +327,7 @@ void outbox_take_returns(struct thread *t) {
         struct note *n = (struct note *)m;
         switch ((enum message_kind)m->kind) {
         case MESSAGE_BATCH: came_back(t, (struct batch *)m); break;
-        case MESSAGE_HELD: held_arrived(t, (struct batch *)m); break;
+        case MESSAGE_HELD: run_held_arrived(t, (struct batch *)m); break;
         case MESSAGE_STOPPED:
             task_stopped(t, n->task);
             mi_free(n);
@@ -795,7 +411,7 @@ static void drain(struct thread *t, struct mailbox *from) {
     from->first = from->last = NULL;
     for (; m; m = next) {
         next = m->next;
-        if (m->kind == MESSAGE_RELEASE) release_blobs(t->shard, (struct release *)m);
+        if (m->kind == MESSAGE_RELEASE) outbox_release_arrived(t->shard, m);
         else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(t->shard, m);
         else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(t->shard, m);
         else if (m->kind == MESSAGE_SERVED) waiting_drop_served(m);
@@ -809,6 +425,12 @@ void outbox_drain(struct thread *t) {
 }
 
 /* ---- blobs whose bytes were sent ---- */
+
+void outbox_release_arrived(struct shard *s, struct message *message) {
+    struct release *m = (struct release *)message;
+    for (uint32_t i = 0; i < m->n; i++) blob_release(s->memory, m->blobs[i]);
+    mi_free(m);
+}
 
 void outbox_release_blob(struct thread *t, struct blob *b) {
     if (b->shard == t->id && thread_holds(t)) {
@@ -832,7 +454,7 @@ void outbox_publish_releases(struct thread *t) {
         struct release *m = t->releases[s];
         if (!m) continue;
         t->releases[s] = NULL;
-        if (s == t->id && thread_holds(t)) release_blobs(t->shard, m);
+        if (s == t->id && thread_holds(t)) outbox_release_arrived(t->shard, &m->message);
         else {
             mailbox_push(&t->server->threads[s]->requests, &m->message);
             lend_queued(t, s);

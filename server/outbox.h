@@ -13,30 +13,23 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
 /* A batch of its own for a piece of a task. */
 struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task);
 void outbox_send_piece(struct thread *t, struct batch *b);
-/* A piece for a thread whose shard stands still for the task: it runs there at once, to its end; one of t's own before this returns. */
-void outbox_send_held(struct thread *t, struct batch *b);
 /* Collect, publish, draw the numbers of transactions, arm, run. */
 void outbox_flush(struct thread *t);
-/* Shortens r to what it was, and gives references of the shard s back. */
-void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs);
 /* What came back: replies and tasks. */
 void outbox_take_returns(struct thread *t);
-bool outbox_run_slices(struct thread *t);
 void outbox_retire(struct thread *t);
 void outbox_release_blob(struct thread *t, struct blob *b);
 void outbox_publish_releases(struct thread *t);
-/* A command of measure.slow_cycles or more: puts it into the slow log, tells the latency monitor. */
-void log_slow(struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, uint64_t cycles);
+/* MESSAGE_RELEASE, on the shard s, held by the caller; frees the message. */
+void outbox_release_arrived(struct shard *s, struct message *m);
 /* The end of the process: what ticks hold; messages, with the blobs that are given back; batches, wherever they are (that gives blobs back). */
 void outbox_end(struct thread *t);
 void outbox_drop_batches(struct thread *t);
 void outbox_drain(struct thread *t);
-/* Runs a batch, gives blobs back, or forgets a watcher or waiter, on the shard of thread `of`, which t holds. */
-void outbox_run_message(struct thread *t, struct thread *of, struct message *m);
-/* Runs batches of t's own (by next) on the shard of thread `of`, which t holds. */
-void outbox_run_own(struct thread *t, struct thread *of, struct batch *first);
 /* Moves what is finished at the head of a connection's order to its output. */
 void outbox_emit(struct thread *t, struct conn *c);
 void batch_recycle(struct thread *t, struct batch *b);
+/* Its tick keeps a batch until all its replies are out. A piece is its task's. */
+void batch_link_to_tick(struct batch *b);
 
 #endif

@@ -245,3 +245,12 @@ void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) 
         ref->blob = NULL;
     }
 }
+
+void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
+    r->size = size;
+    while (r->n_refs > n_refs) {
+        struct reply_ref *ref = &r->refs[--r->n_refs];
+        r->refs_bytes -= ref->size;
+        blob_release(s->memory, ref->blob);
+    }
+}

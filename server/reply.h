@@ -18,6 +18,7 @@
 #include <string.h>
 
 struct blob;
+struct shard;
 struct reply_ref {
     size_t at;
     struct blob *blob;
@@ -86,5 +87,8 @@ void reply_no_memory(struct reply *r);
 
 /* Appends [start, end) of another reply's bytes, and the refs that lie in there (they move). */
 void reply_take(struct reply *to, struct reply *from, size_t start, size_t end);
+
+/* Shortens r to what it was, and gives references of the shard s back. */
+void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "server/measure.h"
+#include "server/slow.h"
 #include "server/thread.h"
 
 /* How many entries of all threads count: each thread keeps up to slowlog-max-len. */

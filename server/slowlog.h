@@ -1,4 +1,4 @@
-/* SLOWLOG: the slow commands that the threads keep (measure.h), as one log: newest first, no longer than slowlog-max-len in all. */
+/* SLOWLOG: the slow commands that the threads keep (slow.h), as one log: newest first, no longer than slowlog-max-len in all. */
 #ifndef SERVER_SLOWLOG_H
 #define SERVER_SLOWLOG_H
 

@@ -30,6 +30,7 @@
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/scan.h"
+#include "server/slow.h"
 #include "server/steps.h"
 #include "server/task_internal.h"
 #include "server/thread.h"

@@ -24,6 +24,7 @@
 #include "server/outbox.h"
 #include "server/pause.h"
 #include "server/regions.h"
+#include "server/run.h"
 #include "server/service.h"
 #include "server/task.h"
 #include "server/waiting.h"
@@ -324,7 +325,7 @@ static void *thread_run(void *arg) {
         if (deadlines_next_ns(&t->deadlines) <= t->now_ns) waiting_check(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
-        more = outbox_run_slices(t);
+        more = run_slices(t);
         outbox_take_returns(t);
         if (t->merges) more |= task_run_merges(t);
         t->tick = NULL;
