@@ -11,8 +11,8 @@
 #define LOOKUP_SIZE 1024u  /* a power of two, well above twice the rows */
 #define NAME_MAX_SIZE 128u /* rename-command may choose long ones */
 
-static const struct command *const families[] = {
-    commands_string, commands_generic, commands_expire, commands_connection, commands_server, commands_transaction, commands_hash};
+static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server,
+    commands_transaction, commands_hash, commands_set};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows; /* all top-level rows, copied, with what is filled in at start */
@@ -98,10 +98,34 @@ static void fill_in(struct command *row, uint16_t *number) {
         row->key_first = row->keys[0].pos;
         row->key_last = row->keys[0].last < 0 ? row->keys[0].last : (int8_t)(row->keys[0].pos + row->keys[0].last);
         row->key_step = row->keys[0].step;
-        /* Two specs of one key each (RENAME): one range. */
+        /* Two specs, of one key and of those behind it (RENAME, SUNIONSTORE): one range. */
         if (row->n_key_specs == 2 && row->keys[1].begin == KEY_BEGIN_INDEX && row->keys[1].pos == row->key_first + 1)
-            row->key_last = row->keys[1].pos;
+            row->key_last = row->keys[1].last < 0 ? row->keys[1].last : row->keys[1].pos;
+    } else if (row->n_key_specs && row->keys[0].find == KEY_FIND_KEYNUM) {
+        row->key_first = (int8_t)(row->keys[0].pos + row->keys[0].step);
+        row->key_step = row->keys[0].limit;
     }
+}
+
+static uint32_t count_told(const struct command *row, const struct arg *argv, uint32_t argc) {
+    const struct arg *a = &argv[row->keys[0].pos + row->keys[0].last];
+    int64_t n;
+    if (!parse_int64(a->p, a->size, &n) || n < 1 || n > (argc - row->key_first) / row->key_step) return 0;
+    return (uint32_t)n;
+}
+
+bool command_key_count(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t *n) {
+    uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
+    *n = 0;
+    if (!first) return true;
+    if (row->keys[0].find == KEY_FIND_KEYNUM) {
+        *n = count_told(row, argv, argc);
+        return true;
+    }
+    if (row->key_last < 0 && (argc - first) % step) return false;
+    uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last;
+    *n = (last - first) / step + 1;
+    return true;
 }
 
 /* Puts every row into the lookup table under the name that it is called by. */

@@ -189,12 +189,12 @@ struct command {
     /* Filled in at start. */
     const struct command *parent;
     uint16_t number;                      /* of the row, for statistics */
-    int8_t key_first, key_last, key_step; /* of the range spec, as in COMMAND INFO */
+    int8_t key_first, key_last, key_step; /* of the range spec, as in COMMAND INFO; of a KEYNUM spec, there 0: the first key and the step */
 };
 
 /* A family: its rows end with a row without a name. */
 extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
-    commands_transaction[], commands_hash[];
+    commands_transaction[], commands_hash[], commands_set[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);
@@ -208,6 +208,9 @@ const struct command *command_find(const char *name, size_t size);
 const struct command *command_find_sub(const struct command *parent, const char *name, size_t size);
 /* The row with this number, of a command or a subcommand. */
 const struct command *command_by_number(uint16_t number);
+/* How many keys the arguments have, key_step apart from key_first on; 0 where they say so themselves (SINTERCARD) and it can't be: the command replies
+ * the error. False: they are no whole pairs (MSET). */
+bool command_key_count(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t *n);
 /* The command's name, of a subcommand with its container's: "config|get". */
 #define COMMAND_FULL_NAME 64u
 void command_full_name(const struct command *row, char out[COMMAND_FULL_NAME]);

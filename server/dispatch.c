@@ -114,13 +114,19 @@ static inline struct hop *add_hop(
     return h;
 }
 
+/* No key: the own shard. */
+static struct hop *add_keyless(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct hop *h = add_hop(t, c, row, t->id, argv, argc);
+    if (!h) return NULL;
+    h->n_keys = 0;
+    h->hash = 0;
+    h->flags |= HOP_NO_KEY;
+    return h;
+}
+
 static void single(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    if (!row->key_first) { /* no key (TIME on a shard, for instance): the own shard */
-        struct hop *h = add_hop(t, c, row, t->id, argv, argc);
-        if (!h) return;
-        h->n_keys = 0;
-        h->hash = 0;
-        h->flags |= HOP_NO_KEY;
+    if (!row->key_first) { /* TIME on a shard, for instance */
+        add_keyless(t, c, row, argv, argc);
         return;
     }
     const struct arg *key = &argv[row->key_first];
@@ -181,10 +187,14 @@ bool conn_drained(struct thread *t, struct conn *c) {
 }
 
 static bool several_keys(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
-    uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last, n_keys = (last - first) / step + 1;
-    if (row->key_last < 0 && (argc - first) % step) {
+    uint32_t n_keys;
+    if (!command_key_count(row, argv, argc, &n_keys)) {
         wrong_arity(t, c, row, argv);
+        return true;
+    }
+    if (!n_keys) { /* its arguments tell of no keys that could be: it replies what is wrong */
+        struct hop *h = add_keyless(t, c, row, argv, argc);
+        if (h) h->run = run_spread;
         return true;
     }
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
@@ -202,11 +212,7 @@ static bool cursor(struct thread *t, struct conn *c, const struct command *row, 
         task_start_cursor(t, c, row, argv, argc);
         return true;
     }
-    struct hop *h = add_hop(t, c, row, t->id, argv, argc);
-    if (!h) return true;
-    h->n_keys = 0;
-    h->hash = 0;
-    h->flags |= HOP_NO_KEY;
+    add_keyless(t, c, row, argv, argc);
     return true;
 }
 

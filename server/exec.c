@@ -226,6 +226,7 @@ static uint32_t where_one(struct thread *t, const struct queued *q) {
     case PLAN_BLOCKING:
     case PLAN_FANOUT: break;
     case PLAN_SPREAD:
+        if (!q->n_keys) return t->id;
         if (q->row->flags & CMD_SLICED) return EVERYWHERE;
         break;
     default: return runs_alone(q->row) ? NOWHERE : EVERYWHERE;

@@ -123,9 +123,10 @@ static void reply_row(struct reply *r, const struct command *row) {
     reply_bulk_text(r, name);
     reply_int(r, row->arity);
     REPLY_NAMES(r, row->flags, flag_names, "");
-    reply_int(r, row->key_first);
-    reply_int(r, row->key_last);
-    reply_int(r, row->key_step);
+    bool range = row->n_key_specs && row->keys[0].find == KEY_FIND_RANGE;
+    reply_int(r, range ? row->key_first : 0);
+    reply_int(r, range ? row->key_last : 0);
+    reply_int(r, range ? row->key_step : 0);
     REPLY_NAMES(r, categories(row), acl_names, "@");
     size_t n = 0;
     while (row->hints && row->hints[n]) n++;

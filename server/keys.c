@@ -18,6 +18,7 @@ const char *encoding_name(const struct entry *e) {
     case ENC_EMBEDDED: return e->value_size <= ENTRY_EMBSTR_MAX ? "embstr" : "raw";
     case ENC_PAGE:
     case ENC_MAP: return container_shown_large(e) ? "hashtable" : "listpack";
+    case ENC_INTSET: return "intset";
     default: return "raw";
     }
 }

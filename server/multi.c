@@ -19,19 +19,10 @@ static struct multi *multi_of(struct conn *c) {
 
 /* ---- the queue ---- */
 
-static uint32_t key_count(const struct command *row, uint32_t argc, bool *uneven) {
-    *uneven = false;
-    if (row->key_first <= 0) return 0;
-    uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
-    uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last;
-    *uneven = row->key_last < 0 && (argc - first) % step;
-    return *uneven ? 0 : (last - first) / step + 1;
-}
-
 /* A copy of the command; blobs pass to it. */
 static struct queued *copy(const struct thread *t, const struct command *row, struct arg *argv, uint32_t argc, size_t *size) {
-    bool uneven;
-    uint32_t n_keys = key_count(row, argc, &uneven);
+    uint32_t n_keys;
+    bool uneven = !command_key_count(row, argv, argc, &n_keys);
     *size = sizeof(struct queued) + argc * sizeof *argv + n_keys * sizeof(uint64_t);
     for (uint32_t i = 0; i < argc; i++) *size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
     struct queued *q = mi_malloc(*size);

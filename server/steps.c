@@ -1,4 +1,4 @@
-/* In this file: the frame of such tasks; RENAME, RENAMENX and COPY; MSETNX; LCS. */
+/* In this file: the frame of such tasks; RENAME, RENAMENX and COPY; MSETNX; LCS. Those of sets are with their commands. */
 #include "server/steps.h"
 
 #include <mimalloc.h>
@@ -8,6 +8,7 @@
 #include "server/keys.h"
 #include "server/lcs.h"
 #include "server/outbox.h"
+#include "server/sets.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
 #include "server/thread.h"
@@ -15,18 +16,23 @@
 
 /* ---- the frame ---- */
 
-static uint32_t shard_of(const struct thread *t, const struct task *k, uint32_t nth) {
+uint32_t steps_shard_of(const struct thread *t, const struct task *k, uint32_t nth) {
     return thread_shard_of(t, &k->argv[(uint32_t)k->row->key_first + nth * (uint32_t)k->row->key_step], k->hashes[nth]);
 }
 
-/* One member for each shard of the keys, with an intent on each. The command's first key spec tells of the first key, a second of the others. */
+/* The command's first key spec tells of the first key, a second of the others. */
+static bool is_written(const struct command *row, uint32_t nth) {
+    return row->flags & CMD_WRITE && !(row->keys[nth && row->n_key_specs > 1].flags & KEY_RO);
+}
+
+/* One member for each shard of the keys, with an intent on each. */
 static bool set_up(struct thread *t, struct task *k) {
     bool write = k->row->flags & CMD_WRITE;
     struct intent *next = k->intents = mi_malloc((k->n_keys + t->n_threads) * sizeof *k->intents);
     k->members = mi_calloc(t->n_threads, sizeof *k->members);
     k->carrier = mi_calloc(1, sizeof *k->carrier);
     if (!k->intents || !k->members || !k->carrier) return false;
-    for (uint32_t i = 0; i < k->n_keys; i++) k->members[shard_of(t, k, i)].n_intents++;
+    for (uint32_t i = 0; i < k->n_keys; i++) k->members[steps_shard_of(t, k, i)].n_intents++;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         struct member *m = &k->members[s];
         if (!m->n_intents) continue;
@@ -36,8 +42,8 @@ static bool set_up(struct thread *t, struct task *k) {
         m->n_intents = 1;
     }
     for (uint32_t i = 0; i < k->n_keys; i++) {
-        struct member *m = &k->members[shard_of(t, k, i)];
-        intent_on_key(&m->intents[m->n_intents++], INTENT_DB, k->hashes[i], write && !(i == 0 && k->row->keys[0].flags & KEY_RO));
+        struct member *m = &k->members[steps_shard_of(t, k, i)];
+        intent_on_key(&m->intents[m->n_intents++], INTENT_DB, k->hashes[i], is_written(k->row, i));
     }
     return true;
 }
@@ -53,20 +59,22 @@ void task_start_steps(struct thread *t, struct conn *c, const struct command *ro
     task_finish(t, k);
 }
 
-/* A hop for the shard of the nth key, in the next wave. It sees all arguments, and the carrier. */
-static void hop_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run) {
-    struct batch *b = task_piece(
-        t, k, shard_of(t, k, nth), k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, (uint64_t)(uintptr_t)k->carrier);
+void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run) {
+    struct batch *b =
+        task_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, (uint64_t)(uintptr_t)k->carrier);
     b->hops[0].run = run;
+    b->hops[0].key_first = (uint8_t)k->row->key_first;
 }
 
-/* Before hop_on: the wave before, of which nothing is needed any more, makes room. */
-static void new_wave(struct thread *t, struct task *k) { task_forget_wave(t, k); }
+static void hop_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run) { steps_hop(t, k, steps_shard_of(t, k, nth), run); }
 
-static struct carrier *carrier_of(const struct hop *h) { return (struct carrier *)(uintptr_t)h->state; }
+void steps_new_wave(struct thread *t, struct task *k) { task_forget_wave(t, k); }
 
-/* The error that a hop of the wave replied, if one did. */
-static bool take_error(struct thread *t, struct task *k, struct reply *r) {
+struct carrier *steps_carrier(const struct hop *h) {
+    return (struct carrier *)(uintptr_t)h->state;
+}
+
+bool steps_take_error(struct thread *t, struct task *k, struct reply *r) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         const struct batch *b = k->pieces[s];
         if (!b || (!b->replies.failed && (!b->replies.size || b->replies.p[0] != '-'))) continue;
@@ -85,6 +93,7 @@ void carrier_drop(struct thread *t, struct carrier *x) {
         else if (b) outbox_release_blob(t, b);
         entry_end_loan(x->entry[i]);
     }
+    algebra_drop(x->algebra);
     mi_free(x);
 }
 
@@ -109,7 +118,7 @@ void task_steps_step(struct thread *t, struct task *k) {
 
 static enum hop_result look_hop(struct shard *s, struct hop *h, uint32_t nth) {
     struct key k;
-    carrier_of(h)->found[nth] = key_write_nth(s, h, nth, &k);
+    steps_carrier(h)->found[nth] = key_write_nth(s, h, nth, &k);
     return HOP_DONE;
 }
 
@@ -124,7 +133,7 @@ static enum hop_result look_at_target(struct shard *s, struct hop *h, struct rep
 }
 
 static enum hop_result lift(struct shard *s, struct hop *h, struct reply *r) {
-    struct carrier *x = carrier_of(h);
+    struct carrier *x = steps_carrier(h);
     struct key k;
     x->found[0] = key_write_nth(s, h, 0, &k);
     if (!x->found[0]) return HOP_DONE;
@@ -135,7 +144,7 @@ static enum hop_result lift(struct shard *s, struct hop *h, struct reply *r) {
 }
 
 static enum hop_result land_on(struct shard *s, struct hop *h, struct reply *r, uint32_t nth, enum key_event event) {
-    struct carrier *x = carrier_of(h);
+    struct carrier *x = steps_carrier(h);
     struct key k;
     key_write_nth(s, h, nth, &k);
     if (key_land(s, &k, x->entry[0], event)) reply_refused(s, r);
@@ -152,7 +161,7 @@ static enum hop_result put_back(struct shard *s, struct hop *h, struct reply *r)
 static bool move_steps(struct thread *t, struct task *k, struct reply *r, uint32_t step) {
     struct carrier *x = k->carrier;
     if (step == 1 && !x->found[0]) reply_error(r, "ERR no such key");
-    if (step == 1 && (!x->found[0] || take_error(t, k, r))) return false;
+    if (step == 1 && (!x->found[0] || steps_take_error(t, k, r))) return false;
     if (step == 2 && !x->entry[0]) {
         if (k->row->on_steps == renamenx_steps) reply_int(r, 1);
         else reply_ok(r);
@@ -162,7 +171,7 @@ static bool move_steps(struct thread *t, struct task *k, struct reply *r, uint32
         reply_no_memory(r);
         return false;
     }
-    new_wave(t, k);
+    steps_new_wave(t, k);
     if (step == 0) hop_on(t, k, 0, lift);
     else if (step == 1) hop_on(t, k, 1, land);
     else hop_on(t, k, 0, put_back);
@@ -174,7 +183,7 @@ bool rename_steps(struct thread *t, struct task *k, struct reply *r) { return mo
 bool renamenx_steps(struct thread *t, struct task *k, struct reply *r) {
     const struct carrier *x = k->carrier;
     if (k->step == 0) {
-        new_wave(t, k);
+        steps_new_wave(t, k);
         hop_on(t, k, 0, look_at_source);
         hop_on(t, k, 1, look_at_target);
         return true;
@@ -193,7 +202,7 @@ bool renamenx_steps(struct thread *t, struct task *k, struct reply *r) {
 /* ---- what two values are read for: COPY, LCS ---- */
 
 static enum hop_result read_value(struct shard *s, struct hop *h, struct reply *r, uint32_t nth) {
-    struct carrier *x = carrier_of(h);
+    struct carrier *x = steps_carrier(h);
     struct key k;
     x->found[nth] = key_read_nth(s, h, nth, &k);
     if (!x->found[nth]) return HOP_DONE;
@@ -211,18 +220,18 @@ static enum hop_result read_both(struct shard *s, struct hop *h, struct reply *r
 
 static bool find_target(struct shard *s, const struct hop *h, struct key *k) {
     const struct arg *name = hop_key(h, 1);
-    return key_find(s, s->dbs[carrier_of(h)->db], hop_hash(h, 1), name->p, name->size, k);
+    return key_find(s, s->dbs[steps_carrier(h)->db], hop_hash(h, 1), name->p, name->size, k);
 }
 
 static enum hop_result look_for_copy(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     (void)r;
-    carrier_of(h)->found[1] = find_target(s, h, &k);
+    steps_carrier(h)->found[1] = find_target(s, h, &k);
     return HOP_DONE;
 }
 
 static enum hop_result write_copy(struct shard *s, struct hop *h, struct reply *r) {
-    const struct entry *src = carrier_of(h)->entry[0];
+    const struct entry *src = steps_carrier(h)->entry[0];
     struct key k;
     find_target(s, h, &k);
     if (key_copy_from(s, &k, src, entry_expiry(src), KEY_COPY_TO)) reply_refused(s, r);
@@ -234,17 +243,17 @@ bool copy_steps(struct thread *t, struct task *k, struct reply *r) {
     if (k->step == 0) {
         k->hop = (struct hop){.argv = k->argv, .argc = k->argc, .db = k->conn->db};
         if (!copy_options(t->shard, &k->hop, &x->db, &x->replace, r)) return false;
-        new_wave(t, k);
+        steps_new_wave(t, k);
         hop_on(t, k, 0, read_first);
         hop_on(t, k, 1, look_for_copy);
         return true;
     }
-    if (take_error(t, k, r)) return false;
+    if (steps_take_error(t, k, r)) return false;
     if (k->step == 2 || !x->found[0] || (x->found[1] && !x->replace)) {
         reply_int(r, k->step == 2);
         return false;
     }
-    new_wave(t, k);
+    steps_new_wave(t, k);
     hop_on(t, k, 1, write_copy);
     return true;
 }
@@ -252,15 +261,15 @@ bool copy_steps(struct thread *t, struct task *k, struct reply *r) {
 bool lcs_steps(struct thread *t, struct task *k, struct reply *r) {
     struct carrier *x = k->carrier;
     if (k->step == 0) {
-        new_wave(t, k);
-        if (shard_of(t, k, 0) == shard_of(t, k, 1)) hop_on(t, k, 0, read_both);
+        steps_new_wave(t, k);
+        if (steps_shard_of(t, k, 0) == steps_shard_of(t, k, 1)) hop_on(t, k, 0, read_both);
         else {
             hop_on(t, k, 0, read_first);
             hop_on(t, k, 1, read_second);
         }
         return true;
     }
-    if (take_error(t, k, r)) return false;
+    if (steps_take_error(t, k, r)) return false;
     k->hop = (struct hop){.argv = k->argv, .argc = k->argc, .resp = k->conn->resp};
     lcs_begin(&k->hop, x->entry, true, r);
     for (unsigned i = 0; k->hop.state && i < 2; i++) {
@@ -297,7 +306,7 @@ bool msetnx_steps(struct thread *t, struct task *k, struct reply *r) {
     int64_t found = 0;
     switch (k->step) {
     case 0:
-        new_wave(t, k);
+        steps_new_wave(t, k);
         if (!task_deal_wave(t, k)) {
             reply_no_memory(r);
             return false;
@@ -314,7 +323,7 @@ bool msetnx_steps(struct thread *t, struct task *k, struct reply *r) {
         run_again(t, k, set_keys);
         return true;
     case 2:
-        if (!take_error(t, k, &k->error)) {
+        if (!steps_take_error(t, k, &k->error)) {
             reply_int(r, 1);
             return false;
         }

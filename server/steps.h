@@ -17,12 +17,23 @@ struct carrier {
     bool found[2];
     uint32_t db; /* COPY's */
     bool replace;
+    struct algebra *algebra; /* of SINTER and its kin (set_algebra.c) */
 };
 
 /* Frees what a task carries, at its end. */
 void carrier_drop(struct thread *t, struct carrier *x);
 
 steps_fn rename_steps, renamenx_steps, copy_steps, msetnx_steps, lcs_steps;
+
+/* For step functions elsewhere. Which shard has the nth key; */
+uint32_t steps_shard_of(const struct thread *t, const struct task *k, uint32_t nth);
+/* the wave before, of which nothing is needed any more, makes room; */
+void steps_new_wave(struct thread *t, struct task *k);
+/* a hop for a shard, in the next wave: it sees all arguments, and the carrier (one a shard); */
+void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run);
+struct carrier *steps_carrier(const struct hop *h);
+/* replies the error that a hop of the wave replied, if one did. */
+bool steps_take_error(struct thread *t, struct task *k, struct reply *r);
 
 void task_start_steps(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 

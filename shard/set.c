@@ -131,6 +131,12 @@ uint64_t set_scan(const struct set *x, uint64_t cursor, set_visit *visit, void *
     return 0;
 }
 
+void set_prefetch(const struct set *x, const struct field_name *names, uint32_t n) {
+    if (!x->fields.map) return;
+    for (uint32_t i = 0; i < n; i++) fields_prefetch_place(&x->fields, names[i].hash);
+    for (uint32_t i = 0; i < n; i++) fields_prefetch_page(&x->fields, names[i].hash);
+}
+
 uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of) {
     uint32_t found = 0;
     if (x->fields.map) {

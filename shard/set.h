@@ -76,6 +76,9 @@ bool set_next(const struct set *x, struct set_walk *w, struct set_item *out);
 typedef void set_visit(void *arg, const struct set_item *m);
 uint64_t set_scan(const struct set *x, uint64_t cursor, set_visit *visit, void *arg);
 
+/* Brings what a look for n names touches on its way from memory. */
+void set_prefetch(const struct set *x, const struct field_name *names, uint32_t n);
+
 /* Which of n <= SET_GROUP names are members, as bits; of those whose bits are in `of`. Their cache misses overlap. */
 #define SET_GROUP 16u
 uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of);

@@ -63,6 +63,13 @@ def _field_scan(command, a, b):
     return not (a[0] == b[0] == b'0' and command[2] == b'0') or _same_pairs(command, a[1], b[1])
 
 
+def _set_scan(command, a, b):
+    """SSCAN: the same if both give all at once; else another page."""
+    if not _scan_shape(command, a, b):
+        return False
+    return not (a[0] == b[0] == b'0' and command[2] == b'0') or _same_set(command, a[1], b[1])
+
+
 def _scan_shape(_command, a, b):
     """SCAN with a cursor that means nothing to the other server, or a first page of another length."""
     return all(type(r) is list and len(r) == 2 and type(r[0]) is bytes and r[0].isdigit() and type(r[1]) is list for r in (a, b))
@@ -232,7 +239,7 @@ def _debug(command, a, b):
     """DEBUG OBJECT: a line. HELP: the subject's own, between the same first and last lines."""
     what = _word(command)
     if what == b'OBJECT':
-        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
+        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable|intset) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
         return type(a) is Simple and type(b) is Simple and all(fields) and len({f.group(1).replace(b'embstr', b'raw') for f in fields}) == 1
     return what == b'HELP' and type(a) is type(b) is list and same([a[0], *a[-2:]], [b[0], *b[-2:]])
 
@@ -252,6 +259,7 @@ def _object(command, a, b):
 RULES = {
     b'TTL': _near(NEAR_S), b'EXPIRETIME': _near(NEAR_S), b'PTTL': _near(NEAR_MS), b'PEXPIRETIME': _near(NEAR_MS),
     b'KEYS': _same_set, b'HKEYS': _same_set, b'HVALS': _same_set, b'HGETALL': _same_pairs, b'HRANDFIELD': _drawn, b'HSCAN': _field_scan, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
+    b'SMEMBERS': _same_set, b'SINTER': _same_set, b'SUNION': _same_set, b'SDIFF': _same_set, b'SSCAN': _set_scan,
     b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
 }
 
@@ -267,6 +275,7 @@ def equal(command, expected, got):
 VALUES = {
     b'string': lambda c, k: c.command('GET', k),
     b'hash': lambda c, k: sorted(zip(*[iter(c.command('HGETALL', k))] * 2)),
+    b'set': lambda c, k: sorted(c.command('SMEMBERS', k)),
     b'none': lambda c, k: None,
 }
 
@@ -353,6 +362,9 @@ class Pair:
                 raise Difference(len(script), None, 'replies', '%s: %s' % (type(fault).__name__, fault)) from fault
 
     def _run(self, index, connection, a, b, commands):
+        if len(commands) == 1 and commands[0][0].upper() in (b'SPOP', b'SRANDMEMBER') and len(commands[0]) > 1:
+            self._draw(index, a, b, commands[0])
+            return
         a.send(self.filled(commands, connection, 0))
         b.send(self.filled(commands, connection, 1))
         if len(commands) == 1 and commands[0][0].upper() == b'RANDOMKEY' and len(commands[0]) == 1:
@@ -382,6 +394,29 @@ class Pair:
                 raise Difference(index, command, want, got)
         elif (a.command('EXISTS', got), b.command('EXISTS', got)) != (1, 1):      # of both, so that both run the same commands
             raise Difference(index, command, want, got, 'no such key')
+
+    def _draw(self, index, a, b, command):
+        """Members by chance: of the set, as many as the reference's, and none twice unless that was asked for. What was popped is put back, so that the sets stay the same."""
+        key, pops = command[1], command[0].upper() == b'SPOP'
+        members = a.command('SMEMBERS', key)
+        members = list(members) if isinstance(members, list) else []
+        want, got = a.command(*command), b.command(*command)
+        if not members or type(want) is not type(got) or isinstance(want, Error):
+            if not same(want, got):
+                raise Difference(index, command, want, got)
+            return
+        drawn = [r if isinstance(r, list) else [r] for r in (want, got)]
+        again = not pops and len(command) > 2 and command[2].startswith(b'-')
+        if len(drawn[0]) != len(drawn[1]) or not set(drawn[1]) <= set(members) or (not again and len(set(drawn[1])) < len(drawn[1])):
+            raise Difference(index, command, want, got, 'of %s' % shorten(members))
+        if not pops:
+            return
+        left = [c.command('SCARD', key) for c in (a, b)]
+        if left != [len(members) - len(drawn[1])] * 2:
+            raise Difference(index, command, left[0], left[1], 'members that are left')
+        if left[0]:
+            for c in (a, b):
+                c.command('SADD', key, *members)
 
     def _mute(self, index, connection, a, b, commands):
         data = b''.join(map(encode_cached, commands)) + encode('ECHO', MARK)

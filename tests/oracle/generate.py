@@ -20,6 +20,7 @@ expired keys in DBSIZE until it meets them).
 """
 
 from hashes import HASH_WEIGHTS, Hashes
+from sets import SET_WEIGHTS, Sets
 
 RUN, MUTE, SCAN, PAUSE, QUIT, KILL = 'run', 'mute', 'scan', 'pause', 'quit', 'kill'
 
@@ -96,10 +97,13 @@ NAMES = [b'get', b'set', b'SET', b'mset', b'getex', b'lcs', b'copy', b'del', b's
          b'object|nonsense', b'|', b'client|']
 CATEGORIES = [b'string', b'keyspace', b'read', b'WRITE', b'fast', b'slow', b'admin', b'dangerous', b'connection', b'nonsense', b'', b'hash']
 
+# Commands with a reply by chance.
+ALONE = (b'RANDOMKEY', b'SPOP', b'SRANDMEMBER')
+
 _TTL_CYCLE = 20011
 
 
-class Generator(Hashes):
+class Generator(Hashes, Sets):
     def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40):
         self.rng = rng
         self.protocol = protocol
@@ -538,8 +542,8 @@ class Generator(Hashes):
         steps, pipeline = [], []
         for _ in range(size):
             command = self.command()
-            if command[0].upper() == b'RANDOMKEY':
-                # Checked against the keys of that moment, so it goes alone.
+            if command[0].upper() in ALONE:
+                # Checked against the keys or members of that moment, so it goes alone.
                 if pipeline:
                     steps.append((RUN, connection, pipeline))
                 steps.append((RUN, connection, [command]))
@@ -554,8 +558,8 @@ class Generator(Hashes):
         """A command that may stand inside MULTI, or between."""
         while True:
             command = self.command()
-            # The first is checked against the keys of its moment; of the other Redis queues what is wrong.
-            if command[0].upper() not in (b'RANDOMKEY', b'DEBUG'):
+            # Of DEBUG Redis queues what is wrong.
+            if command[0].upper() not in (*ALONE, b'DEBUG'):
                 return command
 
     def transaction(self):
@@ -570,7 +574,8 @@ class Generator(Hashes):
         lines.append([self.pick([b'MULTI', b'MULTI', b'multi'])])
         # Most are right, of a kind, and short; else nearly every transaction would be refused.
         plain = [self.do_set, self.do_get, self.do_incr, self.do_append, self.do_mget, self.do_mset, self.do_del, self.do_rename, self.do_copy, self.do_exists, self.do_select, self.do_expire,
-                 self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush, self.do_hset, self.do_hget, self.do_hdel, self.do_hincr, self.do_hgetall, self.do_hash_move]
+                 self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush, self.do_hset, self.do_hget, self.do_hdel, self.do_hincr, self.do_hgetall, self.do_hash_move,
+                 self.do_sadd, self.do_srem, self.do_smembers, self.do_salgebra, self.do_smove]
         for _ in range(self.rng.randrange(8)):
             lines.append(self.pick(plain)() if self.chance(.93) else self.inner())
         if self.chance(.1):
@@ -610,7 +615,7 @@ class Generator(Hashes):
     def mutable_command(self):
         while True:
             command = self.command()
-            if command[0].upper() not in (b'CLIENT', b'HELLO', b'RESET', b'RANDOMKEY', b'QUIT', b'DEBUG'):
+            if command[0].upper() not in (b'CLIENT', b'HELLO', b'RESET', b'QUIT', b'DEBUG', *ALONE):
                 return command
 
     def script(self, commands):
@@ -629,5 +634,5 @@ WEIGHTS = {
     'do_msetnx_free': 5, 'do_lcs': 5, 'do_del': 14, 'do_exists': 10, 'do_type': 6, 'do_expire': 40, 'do_ttl': 30, 'do_persist': 8, 'do_rename': 14,
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
     'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
-    **HASH_WEIGHTS,
+    **HASH_WEIGHTS, **SET_WEIGHTS,
 }

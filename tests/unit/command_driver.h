@@ -222,9 +222,8 @@ static void driver_run_args(struct driver *d) {
         reply_error(&d->out, "ERR wrong number of arguments");
         return;
     }
-    if (row->key_first) {
-        uint32_t last = row->key_last < 0 ? d->argc + (uint32_t)row->key_last : (uint32_t)row->key_last;
-        h.n_keys = (last - h.key_first) / h.key_step + 1;
+    if (!command_key_count(row, d->argv, d->argc, &h.n_keys)) h.n_keys = (d->argc - 1 - h.key_first) / h.key_step + 1;
+    if (h.n_keys) {
         h.hashes = d->hashes;
         for (uint32_t i = 0; i < h.n_keys; i++) {
             const struct arg *key = hop_key(&h, i);

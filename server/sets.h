@@ -1,0 +1,23 @@
+/* What the two files of the set commands share. */
+#ifndef SERVER_SETS_H
+#define SERVER_SETS_H
+
+#include "server/command.h"
+#include "shard/set.h"
+
+/* From more members on a set of integers is shown as a hashtable. */
+int64_t set_ints_max(void);
+/* Is the key, if it is there, a set? The error is replied. */
+bool is_set(const struct key *k, struct reply *r);
+void reply_item(struct reply *r, const struct set_item *m);
+/* All members, with their number. */
+void reply_all_items(struct reply *r, const struct set *x);
+
+/* set_algebra.c */
+spread_fn sinter, sunion, sdiff, sinterstore, sunionstore, sdiffstore, sintercard;
+steps_fn algebra_steps;
+struct algebra;
+/* Frees what its steps left (or NULL). */
+void algebra_drop(struct algebra *a);
+
+#endif
