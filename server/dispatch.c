@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <mimalloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "io/clock.h"
 #include "server/conn.h"
@@ -267,27 +268,71 @@ static bool allowed(struct thread *t, struct conn *c, const struct command *row)
     return true;
 }
 
-bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc) {
-    const struct command *row = command_find(argv[0].p, argv[0].size);
-    c->row = row;
+/* The row of the command, with the right number of arguments. NULL: an error was replied. */
+static const struct command *find_row(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
+    const struct command *row = c->row = command_find(argv[0].p, argv[0].size);
     if (__builtin_expect(!row, 0)) {
         unknown_command(t, c, argv, argc);
-        return true;
+        return NULL;
     }
     if (__builtin_expect(row->subcommands != NULL, 0) && argc > 1) {
         const struct command *sub = command_find_sub(row, argv[1].p, argv[1].size);
         if (!sub) {
             if (!(row->flags & CMD_PROTECTED)) c->row = NULL;
             unknown_subcommand(t, c, row, &argv[1]);
-            return true;
+            return NULL;
         }
         c->row = row = sub;
     }
     if (__builtin_expect(row->arity > 0 ? (uint32_t)row->arity != argc : argc < (uint32_t)-row->arity, 0)) {
         wrong_arity(t, c, row, argv);
+        return NULL;
+    }
+    return row;
+}
+
+static bool exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    if (t->n_threads > 1 || t->transactions) {
+        if (!conn_drained(t, c)) return false;
+        task_start_exclusive(t, c, row, argv, argc, 0);
         return true;
     }
-    if (!allowed(t, c, row)) return true;
+    struct hop *h = add_hop(t, c, row, t->id, argv, argc);
+    if (!h) return true;
+    h->run = run_spread;
+    h->n_keys = 0;
+    h->hash = 0;
+    h->flags |= HOP_NO_KEY;
+    if (!t->stands_still) outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
+    return true;
+}
+
+/* By its plan. False: it must wait for its connection's earlier commands. */
+static bool begin(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    switch ((enum plan)row->plan) {
+    case PLAN_SINGLE: single(t, c, row, argv, argc); return true;
+    case PLAN_CONNECTION: on_connection(t, c, row, argv, argc); return true;
+    case PLAN_FANOUT:
+    case PLAN_SPREAD: return several_keys(t, c, row, argv, argc);
+    case PLAN_CURSOR: return cursor(t, c, row, argv, argc);
+    case PLAN_ALL:
+        if (!conn_drained(t, c)) return false;
+        task_start_all(t, c, row, argv, argc);
+        return true;
+    case PLAN_DISK:
+        if (!conn_drained(t, c)) return false;
+        task_start_disk(t, c, row, argv, argc);
+        return true;
+    case PLAN_EXCLUSIVE: return exclusive(t, c, row, argv, argc);
+    case PLAN_BLOCKING: return waiting_start(t, c, row, argv, argc);
+    case PLAN_TRANSACTION: return multi_dispatch(t, c, row, argv, argc);
+    }
+    abort();
+}
+
+bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc) {
+    const struct command *row = find_row(t, c, argv, argc);
+    if (__builtin_expect(!row, 0) || !allowed(t, c, row)) return true;
     uint32_t flags = __builtin_expect(c->multi != NULL, 0) ? multi_flags(c, row) : row->flags;
     if (__builtin_expect(budget_exceeded(&t->server->budget), 0) && flags & CMD_DENYOOM) {
         reject(t, c, row, "OOM command not allowed when used memory > 'maxmemory'.");
@@ -298,44 +343,8 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
         multi_queue(t, c, row, argv, argc);
         return true;
     }
-    bool taken = true;
-    switch ((enum plan)row->plan) {
-    case PLAN_SINGLE: single(t, c, row, argv, argc); break;
-    case PLAN_CONNECTION: on_connection(t, c, row, argv, argc); break;
-    case PLAN_FANOUT:
-    case PLAN_SPREAD: taken = several_keys(t, c, row, argv, argc); break;
-    case PLAN_CURSOR: taken = cursor(t, c, row, argv, argc); break;
-    case PLAN_ALL:
-        taken = conn_drained(t, c);
-        if (taken) task_start_all(t, c, row, argv, argc);
-        break;
-    case PLAN_DISK:
-        taken = conn_drained(t, c);
-        if (taken) task_start_disk(t, c, row, argv, argc);
-        break;
-    case PLAN_EXCLUSIVE:
-        if (t->n_threads == 1 && !t->transactions) {
-            struct hop *h = add_hop(t, c, row, t->id, argv, argc);
-            if (!h) break;
-            h->run = run_spread;
-            h->n_keys = 0;
-            h->hash = 0;
-            h->flags |= HOP_NO_KEY;
-            if (!t->stands_still) outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
-            break;
-        }
-        taken = conn_drained(t, c);
-        if (taken) task_start_exclusive(t, c, row, argv, argc, 0);
-        break;
-    case PLAN_BLOCKING: taken = waiting_start(t, c, row, argv, argc); break;
-    case PLAN_TRANSACTION:
-        taken = multi_dispatch(t, c, row, argv, argc);
-        if (taken) t->stats.commands++;
-        return taken;
-    }
-    if (taken) {
-        t->stats.commands++;
-        if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, row, argv, argc);
-    }
-    return taken;
+    if (!begin(t, c, row, argv, argc)) return false;
+    t->stats.commands++;
+    if (__builtin_expect(t->monitored, 0) && row->plan != PLAN_TRANSACTION) monitor_feed(t, c, row, argv, argc);
+    return true;
 }

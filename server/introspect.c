@@ -7,43 +7,39 @@
 #include "server/glob.h"
 #include "server/introspect_docs.h"
 
-static const struct {
+struct bit_name {
     uint32_t bit;
     const char *name;
-} flag_names[] = {{CMD_WRITE, "write"}, {CMD_READONLY, "readonly"}, {CMD_DENYOOM, "denyoom"}, {CMD_ADMIN, "admin"}, {CMD_PUBSUB, "pubsub"},
-    {CMD_NOSCRIPT, "noscript"}, {CMD_BLOCKING, "blocking"}, {CMD_LOADING, "loading"}, {CMD_STALE, "stale"},
-    {CMD_SKIP_MONITOR, "skip_monitor"}, {CMD_SKIP_SLOWLOG, "skip_slowlog"}, {CMD_ASKING, "asking"}, {CMD_FAST, "fast"},
-    {CMD_NO_AUTH, "no_auth"}, {CMD_MAY_REPLICATE, "may_replicate"}, {CMD_NO_MULTI, "no_multi"}, {CMD_MOVABLE_KEYS, "movablekeys"},
-    {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"}, {CMD_NO_ASYNC_LOADING, "no_async_loading"}};
-static const struct {
-    uint32_t bit;
-    const char *name;
-} acl_names[] = {{ACL_KEYSPACE, "keyspace"}, {ACL_READ, "read"}, {ACL_WRITE, "write"}, {ACL_SET, "set"}, {ACL_SORTEDSET, "sortedset"},
-    {ACL_LIST, "list"}, {ACL_HASH, "hash"}, {ACL_STRING, "string"}, {ACL_BITMAP, "bitmap"}, {ACL_HYPERLOGLOG, "hyperloglog"},
-    {ACL_GEO, "geo"}, {ACL_STREAM, "stream"}, {ACL_PUBSUB, "pubsub"}, {ACL_ADMIN, "admin"}, {ACL_FAST, "fast"}, {ACL_SLOW, "slow"},
-    {ACL_BLOCKING, "blocking"}, {ACL_DANGEROUS, "dangerous"}, {ACL_CONNECTION, "connection"}, {ACL_TRANSACTION, "transaction"},
-    {ACL_SCRIPTING, "scripting"}};
-static const struct {
-    uint32_t bit;
-    const char *name;
-} key_flag_names[] = {{KEY_RO, "RO"}, {KEY_RW, "RW"}, {KEY_OW, "OW"}, {KEY_RM, "RM"}, {KEY_ACCESS, "access"}, {KEY_UPDATE, "update"},
-    {KEY_INSERT, "insert"}, {KEY_DELETE, "delete"}, {KEY_NOT_KEY, "not_key"}, {KEY_INCOMPLETE, "incomplete"},
-    {KEY_VARIABLE_FLAGS, "variable_flags"}};
-#define LENGTH(a) (sizeof(a) / sizeof *(a))
+};
+
+/* Each ends without a name. */
+static const struct bit_name flag_names[] = {{CMD_WRITE, "write"}, {CMD_READONLY, "readonly"}, {CMD_DENYOOM, "denyoom"},
+    {CMD_ADMIN, "admin"}, {CMD_PUBSUB, "pubsub"}, {CMD_NOSCRIPT, "noscript"}, {CMD_BLOCKING, "blocking"}, {CMD_LOADING, "loading"},
+    {CMD_STALE, "stale"}, {CMD_SKIP_MONITOR, "skip_monitor"}, {CMD_SKIP_SLOWLOG, "skip_slowlog"}, {CMD_ASKING, "asking"},
+    {CMD_FAST, "fast"}, {CMD_NO_AUTH, "no_auth"}, {CMD_MAY_REPLICATE, "may_replicate"}, {CMD_NO_MULTI, "no_multi"},
+    {CMD_MOVABLE_KEYS, "movablekeys"}, {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"},
+    {CMD_NO_ASYNC_LOADING, "no_async_loading"}, {0}};
+static const struct bit_name acl_names[] = {{ACL_KEYSPACE, "keyspace"}, {ACL_READ, "read"}, {ACL_WRITE, "write"}, {ACL_SET, "set"},
+    {ACL_SORTEDSET, "sortedset"}, {ACL_LIST, "list"}, {ACL_HASH, "hash"}, {ACL_STRING, "string"}, {ACL_BITMAP, "bitmap"},
+    {ACL_HYPERLOGLOG, "hyperloglog"}, {ACL_GEO, "geo"}, {ACL_STREAM, "stream"}, {ACL_PUBSUB, "pubsub"}, {ACL_ADMIN, "admin"},
+    {ACL_FAST, "fast"}, {ACL_SLOW, "slow"}, {ACL_BLOCKING, "blocking"}, {ACL_DANGEROUS, "dangerous"}, {ACL_CONNECTION, "connection"},
+    {ACL_TRANSACTION, "transaction"}, {ACL_SCRIPTING, "scripting"}, {0}};
+static const struct bit_name key_flag_names[] = {{KEY_RO, "RO"}, {KEY_RW, "RW"}, {KEY_OW, "OW"}, {KEY_RM, "RM"}, {KEY_ACCESS, "access"},
+    {KEY_UPDATE, "update"}, {KEY_INSERT, "insert"}, {KEY_DELETE, "delete"}, {KEY_NOT_KEY, "not_key"}, {KEY_INCOMPLETE, "incomplete"},
+    {KEY_VARIABLE_FLAGS, "variable_flags"}, {0}};
 
 /* Replies the names of the bits that are set, as a set of status strings. */
-#define REPLY_NAMES(r, bits, names, prefix)                                                  \
-    do {                                                                                     \
-        size_t count_ = 0;                                                                   \
-        for (size_t i_ = 0; i_ < LENGTH(names); i_++) count_ += ((bits)&names[i_].bit) != 0; \
-        reply_set(r, count_);                                                                \
-        for (size_t i_ = 0; i_ < LENGTH(names); i_++)                                        \
-            if ((bits)&names[i_].bit) {                                                      \
-                char text_[48];                                                              \
-                snprintf(text_, sizeof text_, "%s%s", prefix, names[i_].name);               \
-                reply_status(r, text_);                                                      \
-            }                                                                                \
-    } while (0)
+static void reply_names(struct reply *r, uint32_t bits, const struct bit_name *names, const char *prefix) {
+    size_t count = 0;
+    for (const struct bit_name *n = names; n->name; n++) count += (bits & n->bit) != 0;
+    reply_set(r, count);
+    for (const struct bit_name *n = names; n->name; n++) {
+        char text[48];
+        if (!(bits & n->bit)) continue;
+        snprintf(text, sizeof text, "%s%s", prefix, n->name);
+        reply_status(r, text);
+    }
+}
 
 /* Explicit categories, and those that follow from flags. */
 static uint32_t categories(const struct command *row) {
@@ -58,7 +54,7 @@ static uint32_t categories(const struct command *row) {
     return acl;
 }
 
-void introspect_key_flags(struct reply *r, uint16_t flags) { REPLY_NAMES(r, flags, key_flag_names, ""); }
+void introspect_key_flags(struct reply *r, uint16_t flags) { reply_names(r, flags, key_flag_names, ""); }
 
 static void reply_key_spec(struct reply *r, const struct key_spec *k) {
     reply_map(r, k->notes ? 4 : 3);
@@ -67,7 +63,7 @@ static void reply_key_spec(struct reply *r, const struct key_spec *k) {
         reply_bulk_text(r, k->notes);
     }
     reply_bulk_text(r, "flags");
-    REPLY_NAMES(r, k->flags, key_flag_names, "");
+    reply_names(r, k->flags, key_flag_names, "");
     reply_bulk_text(r, "begin_search");
     reply_map(r, 2);
     reply_bulk_text(r, "type");
@@ -122,12 +118,12 @@ static void reply_row(struct reply *r, const struct command *row) {
     command_full_name(row, name);
     reply_bulk_text(r, name);
     reply_int(r, row->arity);
-    REPLY_NAMES(r, row->flags, flag_names, "");
+    reply_names(r, row->flags, flag_names, "");
     bool range = row->n_key_specs && row->keys[0].find == KEY_FIND_RANGE;
     reply_int(r, range ? row->key_first : 0);
     reply_int(r, range ? row->key_last : 0);
     reply_int(r, range ? row->key_step : 0);
-    REPLY_NAMES(r, categories(row), acl_names, "@");
+    reply_names(r, categories(row), acl_names, "@");
     size_t n = 0;
     while (row->hints && row->hints[n]) n++;
     reply_set(r, n);
@@ -185,7 +181,7 @@ static bool listed(const struct command *row, enum list_filter filter, const str
     case LIST_MODULE: return false;
     case LIST_PATTERN: return glob_match(by->p, by->size, name, strlen(name), true, NULL);
     case LIST_ACLCAT:
-        for (size_t i = 0; i < LENGTH(acl_names); i++)
+        for (size_t i = 0; acl_names[i].name; i++)
             if (categories(row) & acl_names[i].bit && arg_is(by, acl_names[i].name)) return true;
         return false;
     }

@@ -1,21 +1,12 @@
 #include "server/pause.h"
 
-#include <mimalloc.h>
-#include <stdlib.h>
-
 #include "server/thread.h"
 
 /* ---- who waits ---- */
 
 static void hold(struct thread *t, struct conn *c) {
     if (c->held) return;
-    if (t->n_held == t->held_capacity) {
-        uint32_t capacity = t->held_capacity ? t->held_capacity * 2 : 16;
-        struct conn **more = mi_realloc(t->held, capacity * sizeof *more);
-        if (!more) abort(); /* it could never be let go again */
-        t->held = more;
-        t->held_capacity = capacity;
-    }
+    t->held = array_with_room(t->held, t->n_held, &t->held_capacity, sizeof *t->held);
     t->held[t->n_held++] = c;
     c->held = true;
 }

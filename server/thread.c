@@ -50,23 +50,33 @@ struct tick *thread_tick(struct thread *t) {
     return k;
 }
 
-/* Appends to a growing array of pointers; the 16 bytes of a refused growth can't be recovered from. */
-#define APPEND(array, n, capacity, item)                                 \
-    do {                                                                 \
-        if ((n) == (capacity)) {                                         \
-            (capacity) = (capacity) ? (capacity)*2 : 16;                 \
-            (array) = mi_realloc((array), (capacity) * sizeof *(array)); \
-            if (!(array)) abort();                                       \
-        }                                                                \
-        (array)[(n)++] = (item);                                         \
-    } while (0)
+void *array_with_room(void *array, uint32_t n, uint32_t *capacity, size_t size) {
+    if (n < *capacity) return array;
+    *capacity = *capacity ? *capacity * 2 : 16;
+    void *more = mi_realloc(array, *capacity * size);
+    if (!more) abort();
+    return more;
+}
 
-void tick_add_memory(struct tick *k, void *p) { APPEND(k->memory, k->n_memory, k->memory_capacity, p); }
-void tick_add_blob(struct tick *k, struct arg *a) { APPEND(k->blobs, k->n_blobs, k->blobs_capacity, a); }
-void tick_add_buffer(struct tick *k, uint32_t buffer) { APPEND(k->buffers, k->n_buffers, k->buffers_capacity, buffer); }
+void tick_add_memory(struct tick *k, void *p) {
+    k->memory = array_with_room(k->memory, k->n_memory, &k->memory_capacity, sizeof *k->memory);
+    k->memory[k->n_memory++] = p;
+}
+
+void tick_add_blob(struct tick *k, struct arg *a) {
+    k->blobs = array_with_room(k->blobs, k->n_blobs, &k->blobs_capacity, sizeof *k->blobs);
+    k->blobs[k->n_blobs++] = a;
+}
+
+void tick_add_buffer(struct tick *k, uint32_t buffer) {
+    k->buffers = array_with_room(k->buffers, k->n_buffers, &k->buffers_capacity, sizeof *k->buffers);
+    k->buffers[k->n_buffers++] = buffer;
+}
+
 void tick_pin_block(struct tick *k, struct block *b) {
     b->pins++;
-    APPEND(k->blocks, k->n_blocks, k->blocks_capacity, b);
+    k->blocks = array_with_room(k->blocks, k->n_blocks, &k->blocks_capacity, sizeof *k->blocks);
+    k->blocks[k->n_blocks++] = b;
 }
 
 /* ---- connections ---- */
@@ -78,7 +88,8 @@ void thread_add_conn(struct thread *t, struct conn *c) {
     if (t->n_free_slots) c->slot = t->free_slots[--t->n_free_slots];
     else {
         uint32_t capacity = t->slots_capacity;
-        APPEND(t->slots, t->n_slots, t->slots_capacity, NULL);
+        t->slots = array_with_room(t->slots, t->n_slots, &t->slots_capacity, sizeof *t->slots);
+        t->slots[t->n_slots++] = NULL;
         c->slot = t->n_slots - 1;
         if (capacity != t->slots_capacity && !(t->free_slots = mi_realloc(t->free_slots, t->slots_capacity * sizeof *t->free_slots)))
             abort();
@@ -98,14 +109,16 @@ void thread_remove_conn(struct thread *t, struct conn *c) {
 }
 
 void conn_mark_slow(struct thread *t, struct conn *c) {
-    APPEND(t->dirty, t->n_dirty, t->dirty_capacity, c);
+    t->dirty = array_with_room(t->dirty, t->n_dirty, &t->dirty_capacity, sizeof *t->dirty);
+    t->dirty[t->n_dirty++] = c;
     c->dirty = true;
 }
 
 void conn_resume_later(struct thread *t, struct conn *c) {
     if (c->on_resume) return;
     c->on_resume = true;
-    APPEND(t->resume, t->n_resume, t->resume_capacity, c);
+    t->resume = array_with_room(t->resume, t->n_resume, &t->resume_capacity, sizeof *t->resume);
+    t->resume[t->n_resume++] = c;
 }
 
 void thread_take_config(struct thread *t) {

@@ -291,4 +291,7 @@ void tick_add_blob(struct tick *k, struct arg *a);
 void tick_add_buffer(struct tick *k, uint32_t buffer);
 void tick_pin_block(struct tick *k, struct block *b);
 
+/* A growing array with room for one more: as it is, or moved; n: items, size: bytes of one. What is refused here cannot be recovered from. */
+void *array_with_room(void *array, uint32_t n, uint32_t *capacity, size_t size);
+
 #endif

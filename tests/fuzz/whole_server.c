@@ -21,10 +21,10 @@
 int darter_main(int argc, char **argv);
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
-static const char *arguments[] = {"darter", "--port", "0", "--unixsocket", address.sun_path, "--threads", "2", "--pin", "no", "--io", NULL,
-    "--loglevel", "warning", "--enable-debug-command", "yes", "--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "4mb",
+static char io_name[16]; /* of the back end */
+static const char *arguments[] = {"darter", "--port", "0", "--unixsocket", address.sun_path, "--threads", "2", "--pin", "no", "--io",
+    io_name, "--loglevel", "warning", "--enable-debug-command", "yes", "--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "4mb",
     "--client-output-buffer-limit", "normal", "64mb", "0", "0", NULL};
-#define ARGUMENT_IO 10
 
 /* What is going on, for whoever reads the log of a machine that is gone. */
 static const uint8_t *input; /* the fuzzer's */
@@ -61,8 +61,8 @@ static void print_threads(void) {
 
 __attribute__((noreturn)) static void give_up(const char *why) {
     fprintf(stderr, "fuzz: %s (the last error: %s)\n", why, strerror(errno));
-    fprintf(stderr, "fuzz: --io %s, exchange %u of this process, sent %zu of %zu bytes, received %zu\n", arguments[ARGUMENT_IO],
-        n_exchanges, sent, to_send, got_size);
+    fprintf(stderr, "fuzz: --io %s, exchange %u of this process, sent %zu of %zu bytes, received %zu\n", io_name, n_exchanges, sent,
+        to_send, got_size);
     print_threads();
     if (got_size > SHOWN_BYTES) print_hex("the last that was received", got + got_size - SHOWN_BYTES, SHOWN_BYTES);
     else print_hex("what was received", got, got_size);
@@ -85,10 +85,8 @@ static int try_connect(void) {
 }
 
 void whole_server_start(const char *io) {
-    static char name[16];
-    snprintf(name, sizeof name, "%s", io);
+    snprintf(io_name, sizeof io_name, "%s", io);
     snprintf(address.sun_path, sizeof address.sun_path, "/tmp/darter-fuzz-%d.sock", (int)getpid());
-    arguments[ARGUMENT_IO] = name;
     pthread_t thread;
     if (pthread_create(&thread, NULL, serve, NULL)) give_up("pthread_create");
     for (int tries = 0; tries < PATIENCE_S * TRIES_A_S; tries++, usleep(1000000 / TRIES_A_S)) {

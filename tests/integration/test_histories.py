@@ -8,7 +8,8 @@ import random
 import pytest
 
 from configurations import LIGHT, SOAK, seed
-from histories import Crowd, Operation, lists_fault, registers_fault
+from crowd import Crowd, Operation
+from histories import lists_fault, registers_fault
 from resp import NIL
 from server import SLOW
 

@@ -29,7 +29,7 @@ def blocked(server):
     return int(server.info('clients')['blocked_clients'])
 
 
-def wait_for(what, expected):
+def comes_to(what, expected):
     """Until what() is as expected; it has to become so, however long that takes."""
     until = time.monotonic() + PATIENCE
     while what() != expected:
@@ -40,7 +40,7 @@ def wait_for(what, expected):
 def park(server, c, timeout, *keys, behind=b''):
     before = blocked(server)
     c.send(blockpop(timeout, *keys) + behind)
-    wait_for(lambda: blocked(server), before + 1)
+    comes_to(lambda: blocked(server), before + 1)
 
 
 # ---- what is taken, and when ----
@@ -93,7 +93,7 @@ def test_many_waiters_over_many_keys_are_each_served_once(server):
         got = [c.read() for c in clients]
         assert sum(value != b'end' for _, value in got) == served
         assert len({value for _, value in got if value != b'end'}) == served
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
 
 
 def test_what_came_first_is_taken_wherever_it_came(server):
@@ -220,7 +220,7 @@ def test_who_timed_out_takes_nothing(server):
         time.sleep(.01)
         late.send(blockpop(0, *KEYS))
         assert early.read() == NIL_ARRAY
-        wait_for(lambda: blocked(server), 1)
+        comes_to(lambda: blocked(server), 1)
         pusher.command('SET', KEYS[5], 'v')
         assert late.read() == [KEYS[5], b'v']
 
@@ -231,7 +231,7 @@ def test_what_follows_in_the_pipeline_waits(server):
         park(server, waiter, 0, 'first', behind=behind)
         assert pusher.command('EXISTS', 'after') == 0
         pusher.command('SET', 'first', '1')
-        wait_for(lambda: (blocked(server), pusher.command('EXISTS', 'after')), (1, 1))
+        comes_to(lambda: (blocked(server), pusher.command('EXISTS', 'after')), (1, 1))
         pusher.command('SET', KEYS[7], '2')
         assert [waiter.read() for _ in range(7)] == [[b'first', b'1'], b'OK', b'PONG', [KEYS[7], b'2'], b'RESET', b'last', b'OK']
         with pytest.raises(Closed):
@@ -250,7 +250,7 @@ def test_who_leaves_takes_nothing_along(server, how, keys):
                 assert waiter.read_to_end() == (b'', True)
             else:
                 getattr(waiter, how)()
-            wait_for(lambda: blocked(server), 0)
+            comes_to(lambda: blocked(server), 0)
             assert pusher.pipeline([('SET', key, 'v'), ('GETDEL', key), ('EXISTS', 'never')]) == [b'OK', b'v', 0]
 
 
@@ -259,13 +259,13 @@ def test_who_leaves_with_much_unread_behind_it_is_noticed(server):
     with server.client() as waiter:
         park(server, waiter, 0, *KEYS)
         waiter.send(encode('ECHO', 'x' * 1000) * 1000)
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
 
 
 def test_what_is_behind_is_run_when_it_is_much(server):
     with server.client() as waiter, server.client() as pusher:
         waiter.send(encode('SET', 'a', 'x') * 10 + blockpop(0, *KEYS) + encode('ECHO', 'x' * 1000) * 1000)
-        wait_for(lambda: blocked(server), 1)
+        comes_to(lambda: blocked(server), 1)
         pusher.command('SET', KEYS[0], 'v')
         assert [waiter.read() for _ in range(10)] == [b'OK'] * 10
         assert waiter.read() == [KEYS[0], b'v']
@@ -348,12 +348,12 @@ def test_parked_clients_hold_no_receive_buffers(server):
     clients = [server.client() for _ in range(300)]
     for c in clients:
         c.send(blockpop(0, *KEYS, 'never'))
-    wait_for(lambda: blocked(server), len(clients))
+    comes_to(lambda: blocked(server), len(clients))
     with server.client() as c:
         assert c.pipeline([('SET', 'x', 'y'), ('GET', 'x')] * 100) == [b'OK', b'y'] * 100
     for c in clients:
         c.close()
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
 
 
 def test_the_server_ends_with_parked_clients(server):
@@ -410,7 +410,7 @@ def lock_step(server, pop, push, rng):
             if what < .45 and who not in parked:
                 clients[who].send(pop(0, *keys))
                 parked.add(who)
-                wait_for(lambda: blocked(server) == len(parked) or who in readable(), True)
+                comes_to(lambda: blocked(server) == len(parked) or who in readable(), True)
                 if blocked(server) < len(parked):
                     reads(who)
             elif what < .9:
@@ -421,9 +421,9 @@ def lock_step(server, pop, push, rng):
                 else:
                     c.command(push, keys[0], number)
                 if not c.command('EXISTS', keys[0]):
-                    wait_for(lambda: len(readable()), 1)
+                    comes_to(lambda: len(readable()), 1)
                     reads(readable()[0])
-                    wait_for(lambda: blocked(server), len(parked))
+                    comes_to(lambda: blocked(server), len(parked))
                 elif not keep:
                     c.command('DEL', keys[0])
             else:
@@ -432,7 +432,7 @@ def lock_step(server, pop, push, rng):
                     reads(who)
     for c in clients:
         c.close()
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
     return seen
 
 
@@ -558,7 +558,7 @@ def test_each_value_is_taken_once_or_still_there(server, keys):
     load = Load(server, keys, least=20)
     found, pushed = load.run(load.push, load.push, load.push, load.pop, load.pop, load.pop, load.leave, load.leave, load.unblock, load.upset)
     assert found == pushed
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
 
 
 @pytest.mark.parametrize('keys', [KEYS[:1], KEYS[:3], KEYS], ids=['one key', 'three keys', 'many keys'])
@@ -588,7 +588,7 @@ def test_nobody_goes_on_waiting_for_what_is_there(server, keys):
         t.join()
     assert not faults, faults[0]
     assert sorted(int(v) for each in popped for v in each) == list(range(rounds * poppers))
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)
 
 
 def test_at_most_what_was_on_its_way_to_the_killed_is_lost(server):
@@ -596,4 +596,4 @@ def test_at_most_what_was_on_its_way_to_the_killed_is_lost(server):
     found, pushed = load.run(load.push, load.push, load.be_killed, load.be_killed, load.be_killed, load.kill)
     assert len(set(found)) == len(found) and set(found) <= set(pushed)
     assert len(pushed) - len(found) <= load.kills
-    wait_for(lambda: blocked(server), 0)
+    comes_to(lambda: blocked(server), 0)

@@ -11,6 +11,8 @@ compare replies use this one. The values that read() returns:
 
 import socket
 
+TIMEOUT = 60.0      # seconds
+
 
 class Simple(bytes):
     def __repr__(self):
@@ -121,7 +123,7 @@ def encode(*args):
 class Client:
     """One connection. address: a port of 127.0.0.1, a (host, port), or the path of a Unix socket."""
 
-    def __init__(self, address, timeout=60.0, receive_buffer=None):
+    def __init__(self, address, timeout=TIMEOUT, receive_buffer=None):
         if isinstance(address, int):
             address = ('127.0.0.1', address)
         if isinstance(address, str):
@@ -250,13 +252,13 @@ class Client:
         except socket.timeout:
             return True
         finally:
-            self.socket.settimeout(60.0)
+            self.socket.settimeout(TIMEOUT)
         if not got:
             raise Closed(b'')
         self.buffer, self.at = got, 0
         return False
 
-    def read_to_end(self, timeout=60.0):
+    def read_to_end(self, timeout=TIMEOUT):
         """Everything that comes until the server closes the connection: (bytes, True), or, if it does not within timeout, (bytes, False)."""
         got = [self.buffer[self.at:]]
         self.buffer, self.at = b'', 0

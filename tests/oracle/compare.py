@@ -7,7 +7,7 @@ import time
 
 import re
 
-from generate import DIRECTIVES, MUTE, OTHER_ADDRESS, OTHER_ID, OWN_ADDRESS, OWN_ID, PAUSE, RUN, SCAN
+from generate import DIRECTIVES, EXPIRE, HOLD, MUTE, OTHER_ADDRESS, OTHER_ID, OWN_ADDRESS, OWN_ID, RUN, SCAN
 from resp import Client, Closed, Error, Map, NIL, NULL, ProtocolFault, Simple, Verbatim, as_cli, encode, same
 from server import PATIENCE, SLOW
 
@@ -455,8 +455,12 @@ class Pair:
         if type(found[0]) is not type(found[1]) or found[0] != found[1]:
             raise Difference(index, [b'SCAN', b'0', *options], found[0], found[1])
 
-    def _pause(self, index, connection, a, b, commands):
+    def _expire(self, index, connection, a, b, commands):
+        self._run(index, connection, a, b, commands[:1])
         time.sleep(.005)
+        self._run(index, connection, a, b, commands[1:])
+
+    _hold = _run
 
     def _quit(self, index, connection, a, b, commands):
         data = b''.join(map(encode_cached, commands))
@@ -609,6 +613,8 @@ def _simplify(attempt, current):
         progress |= attempt([(kind, 0, commands) for kind, _, commands in current()])
     for index in range(len(current())):
         kind, connection, commands = current()[index]
+        if kind in (EXPIRE, HOLD):
+            continue            # what is left of one would not be what generate.py promises
         for number in range(len(commands)):
             place = 1
             while place < len(current()[index][2][number]):
@@ -637,8 +643,8 @@ def describe(script, longest=None):
     several = len({connection for _, connection, _ in script}) > 1
     for kind, connection, commands in script:
         mark = '   # connection %d' % connection if several else ''
-        if kind == PAUSE:
-            lines.append('# wait 5 ms')
+        if kind == EXPIRE:
+            lines += [as_cli(commands[0]) + mark, '# wait 5 ms', as_cli(commands[1]) + mark]
         elif kind == SCAN:
             lines.append(as_cli([b'SCAN', b'0', *commands[0]]) + '   # and so on until the cursor is 0' + mark)
         else:

@@ -6,7 +6,8 @@ A script is a list of steps; a step is (kind, connection, commands):
            (transactions are such steps, on two connections in turn)
     MUTE   the same, but some commands have no reply (CLIENT REPLY): replies are read up to a mark
     SCAN   one complete SCAN with the given options (commands[0]), from cursor 0 to 0
-    PAUSE  5 ms, so that what was given a time to live of 1 ms is over
+    EXPIRE the first command gives a key a time to live that is over 5 ms later; then the second meets the key
+    HOLD   a CLIENT PAUSE, reads, and its end, as one pipeline
     QUIT   the commands go out as one pipeline; the last one ends the connection
     KILL   one CLIENT KILL, which ends one connection: this one, if OWN_... is its argument, else the other
 
@@ -15,14 +16,15 @@ that sit on the edges of integers, of floats and of the sizes at which a server 
 
 Whatever depends on the moment is kept apart by construction, so that replies can be compared exactly: relative times to live are drawn
 without repetition and lie a minute apart (GT and LT never compare two that differ by the servers' clocks), absolute ones come from a
-few far ahead (so that they do meet), and a key that is to expire does so between two steps and is touched at once (redis-server counts
-expired keys in DBSIZE until it meets them).
+few far ahead (so that they do meet), and a key that is to expire does so within one step and is touched at once (redis-server counts
+expired keys in DBSIZE until it meets them, and looks for a RANDOMKEY for ever if it has no others and may not delete them). Nothing else stands within a pause, and its
+end always. The shrinker leaves both kinds of step whole.
 """
 
 from hashes import HASH_WEIGHTS, Hashes
 from sets import SET_WEIGHTS, Sets
 
-RUN, MUTE, SCAN, PAUSE, QUIT, KILL = 'run', 'mute', 'scan', 'pause', 'quit', 'kill'
+RUN, MUTE, SCAN, EXPIRE, HOLD, QUIT, KILL = 'run', 'mute', 'scan', 'expire', 'hold', 'quit', 'kill'
 
 KEYS = [b'a', b'b', b'c', b'key:1', b'key:2', b'{tag}x', b'{tag}y', b'{other}z', b'', b'\x00\xff\r\n', b'counter', b'k' * 300]
 
@@ -521,7 +523,7 @@ class Generator(Hashes, Sets):
             expire = self.pick([[b'PEXPIRE', key, b'1'], [b'SET', key, b'soon', b'PX', b'1'], [b'PSETEX', key, b'1', b'soon'], [b'GETEX', key, b'PX', b'1'],
                                 # Of a time that is over already redis-server makes an expired key, which DBSIZE counts until it is met.
                                 [b'SET', key, b'late', b'PXAT', b'1'], [b'SET', key, b'late', b'GET', b'EXAT', b'1000000000']])
-            return [(RUN, connection, [expire]), (PAUSE, connection, []), (RUN, connection, [[self.pick([b'EXISTS', b'GET', b'TYPE', b'PTTL', b'INCR']), key]])]
+            return [(EXPIRE, connection, [expire, [self.pick([b'EXISTS', b'GET', b'TYPE', b'PTTL', b'INCR']), key]])]
         if 12 <= n < 26:
             return self.transactions(connection)
         if n < 8:
@@ -537,7 +539,7 @@ class Generator(Hashes, Sets):
         if n < 10 and self.chance(.3):
             return [(QUIT, connection, [self.mutable_command() for _ in range(rng.randrange(3))] + [[b'QUIT']])]
         if n < 12:
-            return [(RUN, connection, self.pause())] if self.chance(.5) else [self.kill(connection)]
+            return [(HOLD, connection, self.pause())] if self.chance(.5) else [self.kill(connection)]
         size = 1 if n < 60 else 1 + rng.randrange(self.longest_pipeline)
         steps, pipeline = [], []
         for _ in range(size):

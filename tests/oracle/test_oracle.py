@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 import compare
 from compare import Difference, Pair, describe, shrink
 from configurations import SOAK, configurations, seed
-from generate import Generator
+from generate import EXPIRE, HOLD, RUN, Generator
 from resp import Client
 from server import Server
 
@@ -129,6 +129,20 @@ def test_a_wrong_reply_is_found_and_shrunk(monkeypatch):
     assert 'expected 256\n     got 257' in text
     shortest = text.partition('after FLUSHALL):\n\n')[2].partition('\n\n(seed')[0].splitlines()
     assert 1 <= len(shortest) <= 2, text
+
+
+def test_shrinking_leaves_pauses_and_expiring_keys_whole():
+    whole = [(HOLD, 0, [[b'CLIENT', b'PAUSE', b'100000', b'WRITE'], [b'GET', b'a'], [b'CLIENT', b'UNPAUSE'], [b'SET', b'a', b'1']]), (EXPIRE, 0, [[b'PEXPIRE', b'key', b'1'], [b'GET', b'key']])]
+    script, tried = [*whole, (RUN, 0, [[b'GETRANGE', b'a', b'0', b'100000000'], [b'GET', b'b']])], []
+
+    def attempt(candidate):
+        tried.append(candidate)
+        return False
+
+    for smaller in (compare._drop_steps, compare._drop_commands, compare._simplify):
+        smaller(attempt, lambda: script)
+    assert len(tried) > 5
+    assert all(step in whole for candidate in tried for step in candidate if step[0] != RUN)
 
 
 class Changer(Client):
