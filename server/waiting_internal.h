@@ -1,0 +1,105 @@
+/* What the files of waiting share: waiting.c (a request's steps, from its beginning on), waiting_park.c (making one; parked; its end), waiting_shard.c (what shards do).
+ *
+ *   state       | what it is                                             | leaves to
+ *   TRYING      | one piece on the only shard: it takes, or queues up    | PARKED, SERVING, done
+ *   SCHEDULED   | several shards: intents on all keys are on their way   | LOOKING, TOKEN
+ *   LOOKING     | each shard tells its first key that is ready           | TAKING, QUEUING, LEAVING
+ *   TAKING      | the shard of the first of these takes                  | done
+ *   QUEUING     | on each shard it queues up, then its intents go        | PARKED, SERVING, done
+ *   LEAVING     | the intents go, an error was replied                   | done
+ *   TOKEN       | it was withdrawn too often: all shards are to stand still, then it does the same there | PARKED, SERVING, done
+ *   PARKED      | it stands in the queues                                | SERVING, done
+ *   SERVING     | a shard took before it could be ended                  | done
+ *
+ * No push is missed between looking and queuing up, as the intents stand. A shard may take from the first queue on, before the last is reached:
+ * what it took (MESSAGE_SERVED) then waits for the state PARKED.
+ */
+#ifndef SERVER_WAITING_INTERNAL_H
+#define SERVER_WAITING_INTERNAL_H
+
+#include "server/task_internal.h"
+#include "server/waiting.h"
+
+enum state {
+    WAITING_TRYING,
+    WAITING_SCHEDULED,
+    WAITING_LOOKING,
+    WAITING_TAKING,
+    WAITING_QUEUING,
+    WAITING_LEAVING,
+    WAITING_TOKEN,
+    WAITING_PARKED,
+    WAITING_SERVING
+};
+
+enum outcome { OUTCOME_TAKEN, OUTCOME_QUEUED, OUTCOME_REFUSED };
+
+/* The command, with its bytes: what a shard reads of it to see whether a key has something. Lives until no shard has a half of it. */
+struct request {
+    _Atomic bool claim;
+    _Atomic uint32_t holders; /* halves, and the connection's side */
+    struct waiting *waiting;  /* there until it is decided who ends it, and then until that has happened */
+    const struct command *row;
+    size_t size; /* bytes, of all */
+    struct hop hop;
+};
+
+/* What stands in the queues of one shard. As a message it is given back, to be forgotten. */
+struct half {
+    struct message message;
+    struct waiter waiter;
+    struct wait keys[];
+};
+
+struct waiting {
+    struct message message; /* SERVED */
+    struct deadline deadline;
+    struct member member; /* TRYING: where transactions are under way */
+    struct conn *conn;
+    struct task *task;
+    struct request *request;
+    struct half **halves; /* by shard; NULL: no key there */
+    uint64_t timeout_ms, cycles;
+    int64_t now_ms; /* of all its pieces */
+    enum state state;
+    enum outcome outcome; /* TRYING: the shard's */
+    bool in_time_table, failed, served, dropped;
+    struct reply reply; /* what was taken */
+};
+
+static inline const struct arg *request_key(const struct request *q, uint32_t nth) { return hop_key(&q->hop, nth); }
+
+static inline uint32_t request_shard(const struct thread *t, const struct request *q, uint32_t nth) {
+    return thread_shard_of(t, request_key(q, nth), hop_hash(&q->hop, nth));
+}
+
+static inline struct waiting *waiting_of(const struct hop *h) { return (struct waiting *)(uintptr_t)h->state; }
+
+/* ---- waiting_shard.c ---- */
+
+/* All of it on the only shard; the waves of several: each shard tells what it found; takes; queues up. */
+struct found {
+    uint32_t ready, nth; /* the first of its keys there that is ready */
+};
+hop_fn waiting_try_piece, waiting_look_piece, waiting_take_piece, waiting_queue_piece;
+/* A key is ready, or has the wrong type. */
+void waiting_take(struct shard *s, const struct command *row, struct hop *h, uint32_t nth, enum readiness ready, struct reply *r);
+/* In this shard's queues. False: no memory; what is listed is forgotten later. */
+bool waiting_queue_up(struct shard *s, struct half *x);
+
+/* ---- waiting_park.c ---- */
+
+/* NULL: no memory. */
+struct waiting *waiting_new(
+    struct thread *t, struct conn *c, const struct command *row, const struct arg *argv, uint32_t argc, const struct waiting_for *asked);
+void waiting_free(struct waiting *x);
+void half_free(struct half *x);
+/* It stands in all queues, or would, had memory not been refused. */
+void waiting_park(struct thread *t, struct waiting *x);
+/* The reply that there is no memory. */
+void waiting_refuse(struct thread *t, struct waiting *x);
+/* The command is over, its reply is made; or what a shard took becomes the reply. */
+void waiting_end(struct thread *t, struct waiting *x);
+void waiting_end_served(struct thread *t, struct waiting *x);
+
+#endif
