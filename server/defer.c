@@ -20,7 +20,7 @@ uint32_t hop_intents(const struct hop *h, struct intent *to) {
     return h->n_keys + 1;
 }
 
-void defer_hop(struct shard *s, struct batch *b, uint32_t index) {
+static struct deferred *defer(struct shard *s, struct batch *b, uint32_t index) {
     struct hop *h = &b->hops[index];
     if (!b->late) b->late = mi_calloc(BATCH_HOPS, sizeof *b->late);
     struct deferred *d = mi_malloc(sizeof *d + hop_intents_max(h) * sizeof *d->intents);
@@ -30,7 +30,16 @@ void defer_hop(struct shard *s, struct batch *b, uint32_t index) {
     b->late[index] = d;
     b->n_late++;
     schedule_add(&s->schedule, &d->member);
-    schedule_tell(&s->schedule, &d->member);
+    return d;
+}
+
+void defer_hop(struct shard *s, struct batch *b, uint32_t index) { schedule_tell(&s->schedule, &defer(s, b, index)->member); }
+
+struct deferred *defer_slices(struct shard *s, struct batch *b, uint32_t index) {
+    struct deferred *d = defer(s, b, index);
+    if (!schedule_tell(&s->schedule, &d->member)) abort(); /* it did not conflict, or it would not have run */
+    b->hops[index].state = HOP_IN_SLICES;
+    return d;
 }
 
 struct deferred *batch_late(const struct batch *b, uint32_t index) {

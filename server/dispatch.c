@@ -207,6 +207,13 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     return true;
 }
 
+/* Of one thread: nothing is under way on its shard once what was dispatched before has run. */
+static bool may_run_alone(struct thread *t) {
+    if (t->transactions || t->stands_still) return false;
+    outbox_flush(t);
+    return !t->late_slices;
+}
+
 static bool cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     if (t->n_threads > 1) {
         if (!conn_drained(t, c)) return false;
@@ -292,7 +299,7 @@ static const struct command *find_row(struct thread *t, struct conn *c, const st
 }
 
 static bool exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    if (t->n_threads > 1 || t->transactions) {
+    if (t->n_threads > 1 || !may_run_alone(t)) {
         if (!conn_drained(t, c)) return false;
         task_start_exclusive(t, c, row, argv, argc, 0);
         return true;
@@ -303,7 +310,7 @@ static bool exclusive(struct thread *t, struct conn *c, const struct command *ro
     h->n_keys = 0;
     h->hash = 0;
     h->flags |= HOP_NO_KEY;
-    if (!t->stands_still) outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
+    outbox_flush(t); /* at once: commands without a shard, as CONFIG GET, do not wait for it */
     return true;
 }
 

@@ -41,9 +41,7 @@ struct hop exec_hop(struct conn *c, const struct queued *q) {
         .row = q->row->number};
 }
 
-static void run_whole(struct shard *s, struct hop *h, struct reply *r) {
-    while (h->run(s, h, r) == HOP_AGAIN) {}
-}
+static void run_whole(struct shard *s, struct hop *h, struct reply *r) { hop_run_whole(s, h, r); }
 
 static struct shard *shard_of(struct thread *t, const struct spread *x, const struct queued *q, uint32_t nth) {
     return x->shards[thread_shard_of(t, exec_key(q, nth), q->hashes[nth])];

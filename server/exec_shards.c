@@ -230,7 +230,7 @@ static inline __attribute__((always_inline)) void run_one(void *ctx, struct hop 
     uint32_t n_refs = r->n_refs;
     result->at = r->size;
     r->resp = h->resp;
-    while (h->run(run->s, h, r) == HOP_AGAIN) {}
+    hop_run_whole(run->s, h, r);
     uint64_t now = cycles_now();
     result->cycles = now - run->last;
     run->last = now;

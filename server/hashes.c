@@ -235,38 +235,35 @@ static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
 
 enum { NAMES = 1, VALUES = 2 };
 
-static void reply_all(const struct hash *x, unsigned what, struct reply *r) {
-    struct fields_walk w = {0};
+/* A large hash's fields are replied in slices of so many buckets, of a dozen fields each. Its hop's state is then the next bucket + HOP_IN_SLICES. */
+#define SLICE_BUCKETS 128u
+
+static enum hop_result reply_all(struct shard *s, struct hop *h, unsigned what, struct reply *r) {
+    struct hash x;
     struct field f;
-    while (fields_next(&x->fields, &w, &f)) {
+    if (h->state) key_look(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x.key);
+    else key_read(s, h, &x.key);
+    if (!is_hash(&x.key, r)) return HOP_DONE;
+    x.fields = key_fields(s, &x.key);
+    uint64_t n = fields_count(&x.fields), buckets = fields_buckets(&x.fields);
+    if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
+    struct fields_walk w = {.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
+    uint64_t end = w.bucket + SLICE_BUCKETS;
+    if (!w.bucket && what == (NAMES | VALUES)) reply_map(r, n);
+    else if (!w.bucket) reply_array(r, n);
+    while (fields_next(&x.fields, &w, &f)) {
         if (what & NAMES) reply_packed(r, f.name);
         if (what & VALUES) reply_packed(r, f.value);
+        if (w.index == 0 && w.bucket >= end) break;
     }
+    if (w.bucket >= buckets) return HOP_DONE;
+    h->state = w.bucket + HOP_IN_SLICES;
+    return HOP_AGAIN;
 }
 
-static enum hop_result hgetall(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
-    reply_map(r, fields_count(&x.fields));
-    reply_all(&x, NAMES | VALUES, r);
-    return HOP_DONE;
-}
-
-static enum hop_result hkeys(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
-    reply_array(r, fields_count(&x.fields));
-    reply_all(&x, NAMES, r);
-    return HOP_DONE;
-}
-
-static enum hop_result hvals(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
-    reply_array(r, fields_count(&x.fields));
-    reply_all(&x, VALUES, r);
-    return HOP_DONE;
-}
+static enum hop_result hgetall(struct shard *s, struct hop *h, struct reply *r) { return reply_all(s, h, NAMES | VALUES, r); }
+static enum hop_result hkeys(struct shard *s, struct hop *h, struct reply *r) { return reply_all(s, h, NAMES, r); }
+static enum hop_result hvals(struct shard *s, struct hop *h, struct reply *r) { return reply_all(s, h, VALUES, r); }
 
 static enum hop_result hscan(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;

@@ -192,6 +192,7 @@ static __attribute__((cold)) void queue_own_now(struct thread *t) {
 static void stand_still(struct thread *t, struct message *m) {
     uint32_t from = m->from;
     queue_own_now(t);
+    run_slices_out(t);
     t->stands_still = true;
     m->kind = MESSAGE_STOPPED;
     mailbox_push(&t->server->threads[from]->returns, m);

@@ -23,17 +23,15 @@
 struct batch_run {
     struct thread *t;
     struct shard *s;
-    struct batch *b;
-    bool slow; /* a hop was, of those whose sender is another thread */
+    struct batch *b, *rest; /* rest: what comes behind it, of its thread's own */
+    bool guarded;           /* a hop may have to wait */
+    bool slow;              /* a hop was, of those whose sender is another thread */
 };
 
-/* Runs a hop and takes its time. */
-static __attribute__((noinline)) void run_timed(struct batch_run *x, struct hop *h, struct reply *r) {
+/* What a hop took, which is done. */
+static void count_time(struct batch_run *x, struct hop *h, uint64_t cycles) {
     struct thread *t = x->t;
     struct batch *b = x->b;
-    uint64_t start = cycles_now();
-    h->run(x->s, h, r);
-    uint64_t cycles = cycles_now() - start;
     measure_time(&t->measure, h->row, cycles, h->flags & HOP_TIMED ? 1 : t->measure.weight);
     if (cycles < t->measure.slow_cycles || !h->row) return; /* no row: a reply that was saved */
     if (b->message.from == t->id) {
@@ -45,6 +43,14 @@ static __attribute__((noinline)) void run_timed(struct batch_run *x, struct hop 
     x->slow = true;
 }
 
+/* Runs a hop and takes its time. */
+static __attribute__((noinline)) enum hop_result run_timed(struct batch_run *x, struct hop *h, struct reply *r) {
+    uint64_t start = cycles_now();
+    enum hop_result result = h->run(x->s, h, r);
+    if (result == HOP_DONE) count_time(x, h, cycles_now() - start);
+    return result;
+}
+
 static __attribute__((cold)) void count_failure(struct thread *t, const struct hop *h, const struct reply *r, size_t at) {
     if (!h->row) return;
     t->measure.commands[h->row].failed++;
@@ -52,17 +58,69 @@ static __attribute__((cold)) void count_failure(struct thread *t, const struct h
     measure_error(&t->measure, r->p + at + 1, r->size - at - 1);
 }
 
-static inline void run_into(struct batch_run *x, struct hop *h, struct reply *r) {
+/* What is done after a hop has run, whose reply began here. */
+static inline void after_hop(struct batch_run *x, struct hop *h, struct reply *r, size_t size, uint32_t n_refs) {
+    if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(x->t, h, r, size);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size, n_refs);
+}
+
+static inline enum hop_result run_into(struct batch_run *x, struct hop *h, struct reply *r) {
     struct thread *t = x->t;
     size_t size = r->size;
     uint32_t n_refs = r->n_refs;
+    enum hop_result result;
     r->resp = h->resp;
     t->measure.commands[h->row].calls++;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) run_timed(x, h, r);
-    else h->run(x->s, h, r);
-    if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(t, h, r, size);
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size, n_refs);
+    if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) result = run_timed(x, h, r);
+    else result = h->run(x->s, h, r);
+    after_hop(x, h, r, size, n_refs);
+    return result;
+}
+
+__attribute__((cold)) void run_record_all(struct batch *first) {
+    struct batch *reversed = NULL;
+    for (struct batch *b = first, *next; b; b = next) {
+        next = b->next;
+        b->next = reversed;
+        reversed = b;
+    }
+    for (struct batch *b = reversed, *after = NULL, *previous; b; after = b, b = previous) {
+        previous = b->next;
+        b->next = after;
+        if (b->task || b->recorded) continue;
+        b->recorded = true;
+        for (uint32_t i = b->n; i-- > b->done;) {
+            struct conn *c = b->hops[i].origin;
+            if (b->own[i].conn) continue;
+            b->own[i] = (struct own){c, c->first, b, i};
+            if (!c->first) c->last = &b->own[i];
+            c->first = &b->own[i];
+        }
+    }
+}
+
+/* To be gone on with by the shard's owner. */
+static void go_on_later(struct thread *t, struct shard *s, struct deferred *d) {
+    struct thread *owner = t->server->threads[s->id];
+    d->sliced = true;
+    d->next = NULL;
+    if (owner->late_slices) owner->late_slices_last->next = d;
+    else owner->late_slices = d;
+    owner->late_slices_last = d;
+}
+
+/* A hop that has much to do: its reply comes late. From here on others may meet its intents. */
+static __attribute__((noinline, cold)) void begin_slices(struct batch_run *x, struct hop *h) {
+    struct batch *b = x->b;
+    uint32_t i = (uint32_t)(h - b->hops);
+    if (b->message.from == x->t->id && !b->own[i].conn) {
+        b->next = x->rest;
+        run_record_all(b);
+        b->next = NULL;
+    }
+    go_on_later(x->t, x->s, defer_slices(x->s, b, i));
+    x->guarded = true;
 }
 
 /* A hop of a connection of this thread: its reply goes straight to its connection unless an earlier one is still out. */
@@ -74,18 +132,24 @@ static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop
     uint32_t i = (uint32_t)(h - b->hops);
     if (__builtin_expect(!b->own[i].conn, 1)) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(x, h, &c->out);
-        conn_answered(t, c);
-        conn_mark(t, c);
+        if (__builtin_expect(run_into(x, h, &c->out) == HOP_DONE, 1)) {
+            conn_answered(t, c);
+            conn_mark(t, c);
+        } else begin_slices(x, h);
     } else if (c->first == &b->own[i]) {
         if (!c->out.p) conn_take_spare(t, c);
-        run_into(x, h, &c->out);
+        if (__builtin_expect(run_into(x, h, &c->out) == HOP_AGAIN, 0)) {
+            begin_slices(x, h);
+            b->ends[i] = b->replies.size;
+            b->done = i + 1;
+            return;
+        }
         struct own *next = c->first = b->own[i].next;
         if (!next) c->last = NULL;
         conn_answered(t, c);
         if (next && next->batch != b && next->index < next->batch->done) outbox_emit(t, c);
         else conn_mark(t, c);
-    } else run_into(x, h, &b->replies);
+    } else if (__builtin_expect(run_into(x, h, &b->replies) == HOP_AGAIN, 0)) begin_slices(x, h);
     b->ends[i] = b->replies.size;
     b->done = i + 1;
 }
@@ -93,7 +157,7 @@ static inline __attribute__((always_inline)) void exec_own(void *ctx, struct hop
 static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct hop *h) {
     struct batch_run *x = ctx;
     struct batch *b = x->b;
-    run_into(x, h, &b->replies);
+    if (__builtin_expect(run_into(x, h, &b->replies) == HOP_AGAIN, 0)) begin_slices(x, h);
     b->ends[h - b->hops] = b->replies.size;
 }
 
@@ -131,29 +195,18 @@ static void exec_foreign_guarded(void *ctx, struct hop *h) {
     serve(x->t, x->s);
 }
 
-/* Those without a place come before all that have one. */
-__attribute__((cold)) void run_record_all(struct batch *first) {
-    struct batch *reversed = NULL;
-    for (struct batch *b = first, *next; b; b = next) {
-        next = b->next;
-        b->next = reversed;
-        reversed = b;
-    }
-    for (struct batch *b = reversed, *after = NULL, *previous; b; after = b, b = previous) {
-        previous = b->next;
-        b->next = after;
-        if (b->task || b->recorded) continue;
-        b->recorded = true;
-        for (uint32_t i = b->n; i-- > 0;) {
-            struct conn *c = b->hops[i].origin;
-            if (b->own[i].conn) continue;
-            b->own[i] = (struct own){c, c->first, b, i};
-            if (!c->first) c->last = &b->own[i];
-            c->first = &b->own[i];
-        }
-    }
+/* At first nothing is in the way; a hop of the batch that goes on in slices changes that. */
+static inline __attribute__((always_inline)) void exec_own_quiet(void *ctx, struct hop *h) {
+    if (__builtin_expect(((struct batch_run *)ctx)->guarded, 0)) exec_own_guarded(ctx, h);
+    else exec_own(ctx, h);
 }
 
+static inline __attribute__((always_inline)) void exec_foreign_quiet(void *ctx, struct hop *h) {
+    if (__builtin_expect(((struct batch_run *)ctx)->guarded, 0)) exec_foreign_guarded(ctx, h);
+    else exec_foreign(ctx, h);
+}
+
+/* Those without a place come before all that have one. */
 /* A transaction's member, or a piece, leaves the shard's order; what it made ready may be taken now. */
 static void leave(struct shard *s, struct member *m) {
     schedule_remove(&s->schedule, m);
@@ -229,19 +282,35 @@ static void piece_goes_back(struct thread *t, struct batch *b) {
     else send_back(t, b);
 }
 
-static void run_late(struct thread *t, struct shard *s, struct deferred *d) {
+/* One slice, or all of it. True: it is done, and its reply on its way. */
+static bool run_late(struct thread *t, struct shard *s, struct deferred *d) {
     struct batch *b = d->batch;
-    struct batch_run x = {t, s, b, false};
+    struct hop *h = &b->hops[d->index];
+    struct batch_run x = {.t = t, .s = s, .b = b};
+    uint64_t start = cycles_now(), start_ns = d->sliced ? thread_cpu_ns() : 0;
     s->now_ms = b->now_ms;
-    run_into(&x, &b->hops[d->index], &d->reply);
-    d->slow = x.slow;
+    d->reply.resp = h->resp;
+    t->measure.commands[h->row].calls += !d->sliced;
+    atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
+    enum hop_result result = h->run(s, h, &d->reply);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    d->cycles += cycles_now() - start;
+    if (d->sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    if (result == HOP_AGAIN) {
+        if (!h->state) h->state = HOP_IN_SLICES;
+        go_on_later(t, s, d);
+        return false;
+    }
+    after_hop(&x, h, &d->reply, 0, 0);
+    if (t->measure.weight || h->flags & HOP_TIMED || d->sliced) count_time(&x, h, d->cycles);
+    d->slow = x.slow;
     schedule_remove(&s->schedule, &d->member);
     serve(t, s);
     /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
     uint32_t from = b->message.from;
     mailbox_push(&t->server->threads[from]->returns, &d->message);
     thread_want_wake(t, from);
+    return true;
 }
 
 /* Runs what need not wait any more. */
@@ -272,10 +341,10 @@ static void run_own(struct thread *t, struct shard *s, struct batch *b, struct b
         after_piece(t, s);
         return;
     }
-    struct batch_run x = {t, s, b, false};
+    struct batch_run x = {.t = t, .s = s, .b = b, .rest = rest};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, false, exec_own, &x);
+    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, false, exec_own_quiet, &x);
     else {
         b->next = rest;
         if (!b->recorded && !schedule_is_empty(&s->schedule)) run_record_all(b);
@@ -297,10 +366,10 @@ static void run_foreign(struct thread *t, struct shard *s, struct batch *b) {
         after_piece(t, s);
         return;
     }
-    struct batch_run x = {t, s, b, false};
+    struct batch_run x = {.t = t, .s = s, .b = b};
     s->now_ms = b->now_ms;
     uint64_t start = cycles_now();
-    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, true, exec_foreign, &x);
+    if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, true, exec_foreign_quiet, &x);
     else batch_run(s, b->hops, b->n, true, exec_foreign_guarded, &x);
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
@@ -333,7 +402,7 @@ static void run_held(struct thread *t, struct batch *b) {
     uint64_t start = cycles_now();
     t->shard->now_ms = b->now_ms;
     b->replies.resp = h->resp;
-    while (h->run(t->shard, h, &b->replies) == HOP_AGAIN) {}
+    hop_run_whole(t->shard, h, &b->replies);
     b->cycles += cycles_now() - start;
 }
 
@@ -357,8 +426,21 @@ void run_held_arrived(struct thread *t, struct batch *b) {
     send_back(t, b);
 }
 
+/* The next slice of the first of the plain hops that go on in slices. */
+static void run_late_slice(struct thread *t) {
+    struct deferred *d = t->late_slices;
+    t->late_slices = d->next;
+    if (run_late(t, t->shard, d)) after_piece(t, t->shard);
+}
+
+void run_slices_out(struct thread *t) {
+    while (t->late_slices) run_late_slice(t);
+}
+
 bool run_slices(struct thread *t) {
-    if (!t->slices || !thread_holds(t)) return false;
+    if (!thread_holds(t)) return false;
+    if (t->late_slices) run_late_slice(t);
+    if (!t->slices) return t->late_slices;
     struct batch *b = t->slices;
     t->slices = b->next;
     if (!t->slices) t->slices_last = NULL;
@@ -367,5 +449,5 @@ bool run_slices(struct thread *t) {
     serve(t, t->shard);
     if (done) piece_goes_back(t, b);
     after_piece(t, t->shard);
-    return t->slices != NULL;
+    return t->slices || t->late_slices;
 }

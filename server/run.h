@@ -8,9 +8,11 @@
 void run_own_batches(struct thread *t, struct thread *of, struct batch *first);
 /* What came by the mailbox of thread `of`: runs a batch, gives blobs back, or forgets a watcher or waiter, on its shard. */
 void run_message(struct thread *t, struct thread *of, struct message *m);
-/* Goes on with a piece that was sliced. True: there are more. */
+/* Goes on with a piece that was sliced, and with a plain hop. True: there are more. */
 bool run_slices(struct thread *t);
-/* Gives every hop of these batches (by next) a place in the order of its connection, so that they need not run in this order. */
+/* Runs those of plain hops to their end: the shard is to stand still. */
+void run_slices_out(struct thread *t);
+/* Gives every hop of these batches (by next) that has not run yet a place in the order of its connection, so that they need not run in this order. */
 void run_record_all(struct batch *first);
 
 /* A piece for a thread whose shard stands still for the task: it runs there at once, to its end; one of t's own before this returns. */

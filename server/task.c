@@ -29,6 +29,7 @@
 #include "server/course.h"
 #include "server/outbox.h"
 #include "server/route.h"
+#include "server/run.h"
 #include "server/scan.h"
 #include "server/slow.h"
 #include "server/steps.h"
@@ -660,6 +661,7 @@ void task_halt_message(struct thread *t, struct note *n) {
     k->outstanding = t->n_threads;
     if (t->n_threads == 1) { /* there is no mailbox to read: what came before runs now, and what comes is for later */
         outbox_flush(t);
+        run_slices_out(t);
         t->stands_still = true;
         task_stopped(t, k);
         return;

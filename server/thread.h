@@ -207,8 +207,10 @@ struct thread {
     struct tick *ticks, *tick;                 /* tick: the one being filled, or NULL */
     uint32_t tick_first, tick_next;
     struct batch *slices, *slices_last; /* sliced hops that said AGAIN, of whoever sent them */
-    struct task *merges;                /* they put long texts together, in slices */
-    uint64_t *wanted;                   /* bit map: threads to wake */
+    struct deferred *late_slices,
+        *late_slices_last; /* plain hops on this thread's shard that go on in slices; whoever holds the shard may add one */
+    struct task *merges;   /* they put long texts together, in slices */
+    uint64_t *wanted;      /* bit map: threads to wake */
     /* Connections. */
     struct conn *conns;  /* list of all */
     struct conn **slots; /* the same, each in a place that it keeps */

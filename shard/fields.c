@@ -78,16 +78,20 @@ void fields_random(const struct fields *f, uint64_t (*next)(void *), void *arg, 
 /* --- walking --- */
 
 bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out) {
-    uint64_t buckets = f->map ? f->map->buckets : 1;
+    uint64_t buckets = fields_buckets(f);
     for (; w->bucket < buckets; w->bucket++, w->index = w->offset = 0) {
         struct page **place = f->map ? fieldmap_place(f->map, w->bucket) : (struct page **)(uintptr_t)&f->page;
-        if (!*place || w->index >= (*place)->n) continue;
+        if (!*place) continue;
         if (!w->index && f->map && w->bucket + 2 < buckets) {
             const char *ahead = (const char *)*fieldmap_place(f->map, w->bucket + 2);
             for (size_t at = 0; ahead && at < PREFETCH_BYTES; at += LINE) __builtin_prefetch(ahead + at);
         }
         read_item(place, (struct page_at){w->index, w->offset}, out);
         w->offset += page_item_size(*place, w->index++);
+        if (w->index == (*place)->n) {
+            w->bucket++;
+            w->index = w->offset = 0;
+        }
         return true;
     }
     return false;

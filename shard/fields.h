@@ -62,11 +62,12 @@ size_t fields_needs(const struct fields *f, const struct field_name *name, const
 /* One of them, drawn uniformly; next: 64 random bits a call. They are not empty. */
 void fields_random(const struct fields *f, uint64_t (*next)(void *), void *arg, struct field *out);
 
-/* Walks through all. Begins with a walk of zeros; nothing may be changed in between. */
+/* Walks through all, bucket by bucket. Begins with a walk of zeros, or at a bucket; nothing may be changed in between. */
 struct fields_walk {
     uint64_t bucket;
     uint32_t index, offset;
 };
+static inline uint64_t fields_buckets(const struct fields *f) { return f->map ? f->map->buckets : f->page != NULL; }
 bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out);
 
 /* The cursor scan: visits some fields, and returns the next cursor, 0 at the end. What is there all the time is visited. */

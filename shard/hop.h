@@ -31,8 +31,12 @@ struct arg {
 };
 enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 }; /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
 
-/* DONE, or AGAIN: a slice was done (about 100 us at most), run it again later; its state is in h->state. Only rows with CMD_SLICED may say AGAIN. */
+/* DONE, or AGAIN: a slice was done (about 100 us at most), run it again later; its state is in h->state.
+ *
+ * A piece of a row with CMD_SLICED says so whenever it likes. A plain hop that finds that it has much to do says so at first, before it replied or changed
+ * anything, while its state is 0: then its keys are locked, its state is HOP_IN_SLICES, and it is run as often as it says AGAIN. */
 enum hop_result { HOP_DONE, HOP_AGAIN };
+#define HOP_IN_SLICES 1u
 
 /* Runs on the shard's holder; appends exactly one RESP value to reply (a piece: as its row's merge says). */
 typedef enum hop_result hop_fn(struct shard *s, struct hop *h, struct reply *r);
@@ -66,6 +70,12 @@ struct hop {
 _Static_assert(sizeof(struct hop) == 64, "a hop is one line");
 
 enum prefetch_level { PREFETCH_NONE, PREFETCH_BUCKET, PREFETCH_BUCKET_PROBE, PREFETCH_ENTRY, PREFETCH_FULL };
+
+/* Runs a hop to its end. */
+static inline void hop_run_whole(struct shard *s, struct hop *h, struct reply *r) {
+    while (h->run(s, h, r) == HOP_AGAIN)
+        if (!h->state) h->state = HOP_IN_SLICES;
+}
 
 /* Hops in a group: chosen by measurement (docs/benchmarks.md). */
 #define HOP_GROUP 32

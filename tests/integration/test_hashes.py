@@ -125,3 +125,77 @@ def test_a_reply_without_end_closes_its_client_only(server):
         with pytest.raises(Exception):
             c.read()
         assert other.command('HGET', 'h', 'f') == b'x' * 60
+
+
+# Long reads go in slices, with the key locked.
+
+BIG = 30000
+
+
+def long_slices(client):
+    text = client.command('INFO', 'threads').decode()
+    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
+
+
+def test_a_long_read_goes_in_slices(client):
+    fill(client, 'h', BIG)
+    before = long_slices(client)
+    assert whole(client, 'h') == expected(BIG)
+    assert long_slices(client) - before >= BIG / 12 / 128 / 2
+    before = long_slices(client)
+    assert len(client.command('HMGET', 'h', *(b'f%d' % i for i in range(100)))) == 100
+    assert long_slices(client) - before < BIG / 12 / 128 / 2        # INFO's own
+
+
+def test_a_pipeline_keeps_its_order_around_a_long_read(client):
+    fill(client, 'h', BIG)
+    replies = client.pipeline([('SET', 'x', '1'), ('HKEYS', 'h'), ('HSET', 'h', 'f0', 'new'), ('GET', 'x'), ('SET', 'x', '2'), ('HGETALL', 'h'), ('HLEN', 'h'), ('DEL', 'h'), ('HVALS', 'h'),
+                               ('GET', 'x'), ('PING',), ('MGET', 'x', 'x'), ('HSET', 'h', 'a', 'b'), ('FLUSHALL',), ('HKEYS', 'h')])
+    assert set(replies[1]) == {b'f%d' % i for i in range(BIG)}
+    assert replies[2:5] == [0, b'1', b'OK'] and dict(zip(replies[5][::2], replies[5][1::2])) == {**expected(BIG), b'f0': b'new'}
+    assert replies[6:] == [BIG, 1, [], b'2', b'PONG', [b'2', b'2'], 1, b'OK', []]
+
+
+@pytest.mark.parametrize('change', [('DEL', 'h'), ('FLUSHALL',), ('RENAME', 'h', 'elsewhere'), ('SWAPDB', '0', '1'), ('SET', 'h', 'x'), ('HDEL', 'h', *('f%d' % i for i in range(BIG))), ('EXPIRE', 'h', '0'),
+                                    ('EXPIRE', 'h', '100'), ('PEXPIRE', 'h', '1'), ('MOVE', 'h', '1'), ('COPY', 'small', 'h', 'REPLACE')], ids=lambda c: c[0])
+def test_a_long_read_sees_all_or_nothing_of_a_change(server, change):
+    with server.client() as c:
+        fill(c, 'h', BIG)
+        c.command('HSET', 'small', 'f', 'v')
+        readers = [server.client() for _ in range(4)]
+        for r in readers:
+            r.send(b'*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n')
+        c.command(*change)
+        for r in readers:
+            got = r.read()
+            if isinstance(got, Error):
+                assert change[0] == 'SET' and got.startswith(b'WRONGTYPE')
+            else:
+                assert dict(zip(got[::2], got[1::2])) in (expected(BIG), {}, {b'f': b'v'})
+            r.close()
+
+
+def test_clients_that_leave_during_a_long_read(server):
+    with server.client() as c:
+        fill(c, 'h', BIG)
+        for i in range(8):
+            r = server.client()
+            r.send(b'*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n' * 3)
+            if i % 2:
+                r.close()
+            else:
+                c.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+        assert c.command('HLEN', 'h') == BIG
+        assert c.command('HSET', 'h', 'new', '1') == 1        # no intent was left behind
+        wait_for(lambda: c.command('INFO', 'clients').decode().split('connected_clients:')[1].split()[0] == '1')
+
+
+def test_a_long_read_inside_exec_and_without_reply(client):
+    fill(client, 'h', BIG)
+    client.command('MULTI')
+    client.command('HKEYS', 'h')
+    client.command('HLEN', 'h')
+    keys, n = client.command('EXEC')
+    assert set(keys) == {b'f%d' % i for i in range(BIG)} and n == BIG
+    client.send(b'*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*2\r\n$5\r\nHKEYS\r\n$1\r\nh\r\n')
+    assert client.command('HLEN', 'h') == BIG
