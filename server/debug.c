@@ -9,6 +9,7 @@
 
 #include "server/conn.h"
 #include "server/debug_blockpop.h"
+#include "server/debug_populate.h"
 #include "server/debug_replies.h"
 #include "server/debug_schedule.h"
 #include "server/debug_table.h"
@@ -16,10 +17,6 @@
 #include "server/route.h"
 #include "server/thread.h"
 #include "shard/container.h"
-
-#define POPULATE_SLICE 256u   /* keys of one slice: about 100 us */
-#define POPULATE_LARGE 65536u /* bytes of a value from which on a slice makes one key: it is made of the system's zeros where it can be */
-#define POPULATE_KEY_MAX 512u
 
 /* ---- SLEEP: everything stands still, as in a server of one thread ---- */
 
@@ -84,96 +81,6 @@ static enum hop_result debug_batch(struct shard *s, struct hop *h, struct reply 
     }
     server.threads[s->id]->flush_each = each;
     reply_ok(r);
-    return HOP_DONE;
-}
-
-/* ---- POPULATE: each shard makes its own keys, in slices ---- */
-
-struct population {
-    const char *prefix;
-    size_t prefix_size;
-    int64_t count, size;
-};
-
-static bool population_of(const struct hop *h, struct population *p, struct reply *r) {
-    *p = (struct population){.prefix = "key", .prefix_size = 3, .size = -1};
-    bool good = parse_int64(h->argv[2].p, h->argv[2].size, &p->count) && p->count >= 0;
-    if (h->argc > 5) {
-        reply_subcommand_error(r, &h->argv[1], "DEBUG");
-        return false;
-    }
-    if (h->argc > 3) {
-        p->prefix = h->argv[3].p;
-        p->prefix_size = h->argv[3].size;
-    }
-    if (h->argc > 4) good &= parse_int64(h->argv[4].p, h->argv[4].size, &p->size) && p->size >= 0 && p->size <= 512 << 20;
-    if (!good || p->prefix_size > POPULATE_KEY_MAX - 24) {
-        reply_error(r, "ERR value is out of range, must be positive");
-        return false;
-    }
-    return true;
-}
-
-struct populated {
-    char name[POPULATE_KEY_MAX];
-    uint32_t size;
-    uint64_t hash;
-    int64_t n;
-};
-
-static bool populate_one(struct shard *s, struct db *db, const struct population *p, const struct populated *one, char *value) {
-    struct key k;
-    if (key_find(s, db, one->hash, one->name, one->size, &k)) return true;
-    int digits = snprintf(value, 32, "value:%lld", (long long)one->n);
-    size_t size = p->size <= 0 ? (size_t)digits : (size_t)p->size;
-    if (size >= POPULATE_LARGE) {
-        char *bytes = key_make_writable(s, &k, size, false, KEY_SET);
-        if (!bytes) return false;
-        memcpy(bytes, value, (size_t)digits);
-        key_after_change(s, &k, KEY_SET);
-        return true;
-    }
-    if (size > (size_t)digits) value[digits] = 0; /* snprintf's own NUL is part of the zeros */
-    return key_set_bytes(s, &k, value, size, FORM_ANY, EXPIRY_NONE, KEY_SET) == 0;
-}
-
-static enum hop_result debug_populate(struct shard *s, struct hop *h, struct reply *r) {
-    struct population p;
-    struct populated group[HOP_GROUP];
-    if (!population_of(h, &p, r)) return HOP_DONE;
-    bool large = p.size >= POPULATE_LARGE;
-    char *value = calloc(1, (p.size > 0 && !large ? (size_t)p.size : 0) + 64);
-    if (!value) {
-        reply_no_memory(r);
-        return HOP_DONE;
-    }
-    struct db *db = s->dbs[h->db];
-    bool enough = true;
-    for (uint32_t made = 0; made < POPULATE_SLICE && enough && (int64_t)h->state < p.count;) {
-        uint32_t n = 0, seen = 0;
-        for (; n < (large ? 1 : HOP_GROUP) && seen < 16 * HOP_GROUP && (int64_t)h->state < p.count; h->state++, seen++) {
-            struct populated *one = &group[n];
-            memcpy(one->name, p.prefix, p.prefix_size);
-            one->name[p.prefix_size] = ':';
-            one->size = (uint32_t)p.prefix_size + 1 + format_int64(one->name + p.prefix_size + 1, (int64_t)h->state);
-            one->hash = hash_key(s->secret, one->name, one->size);
-            one->n = (int64_t)h->state;
-            struct arg name = {one->name, one->size, 0};
-            if (s->shards > 1 && route_shard(route_slot(s->secret, &name, one->hash), s->shards) != s->id) continue;
-            table_prefetch_directory(&db->keys, one->hash);
-            n++;
-        }
-        for (uint32_t i = 0; i < n; i++) table_prefetch_buckets(&db->keys, group[i].hash, true, true);
-        for (uint32_t i = 0; i < n && enough; i++) enough = populate_one(s, db, &p, &group[i], value);
-        made += large && n ? POPULATE_SLICE : seen;
-    }
-    free(value);
-    if (!enough) reply_no_memory(r);
-    else if ((int64_t)h->state >= p.count) reply_ok(r);
-    /* It is not known whether a client that sends no more still reads: this is for one that does. */
-    else if (atomic_load_explicit(&((struct conn *)h->origin)->left, memory_order_relaxed))
-        reply_error(r, "ERR stopped before all keys were made: the client closed its end");
-    else return HOP_AGAIN;
     return HOP_DONE;
 }
 

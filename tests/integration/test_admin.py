@@ -176,7 +176,14 @@ def test_debug_populate(start):
         found.update(keys)
         if cursor == b'0':
             break
-    assert len(found) == count + 1000
+    assert found == {b'key:%d' % n for n in range(count)} | {b'p:%d' % n for n in range(1000)}
+    several = [n for n in (0, 9, 10, 99, 100, 101, 767, 768, 999, 1000, 9999, 10000, 19999, 99999, 100000, 299999) if n < count]
+    assert c.command('MGET', *('key:%d' % n for n in several)) == [b'value:%d' % n for n in several]
+    for size in (1, 7, 8, 300):     # the text is cut, or zeros follow
+        assert c.command('DEBUG', 'POPULATE', 120, 'of%d' % size, size) == b'OK'
+        values = c.command('MGET', *('of%d:%d' % (size, n) for n in range(120)))
+        assert values == [(b'value:%d' % n).ljust(size, b'\0')[:size] for n in range(120)]
+    assert c.command('DEBUG', 'POPULATE', 20, '') == b'OK' and c.command('GET', ':19') == b'value:19'
     if server.kind == 'darter':
         assert b'segments' in c.command('DEBUG', 'HTSTATS', 0).lower()
     assert c.command('FLUSHALL') == b'OK' and c.command('DBSIZE') == 0
