@@ -34,6 +34,7 @@
  * system call. */
 #define KEEP_SLICE_NS 80000u
 #define GROWTH_SURE_NS 10000u
+#define GROWTH_CHECK_NS 1000000000u /* between memory_check_growth's */
 #define KEEP_TOKENS_MAX_NS 2000000u
 #define SCRATCH_KEPT (1u << 20)
 #define ARGV_KEPT 4096u
@@ -309,6 +310,9 @@ static void wait_for_work(struct thread *t, bool more) {
 static __attribute__((noinline)) void sample(struct thread *t) {
     const struct thread_stats *s = &t->stats;
     measure_sample(&t->measure, &(struct sample){t->now_ns, s->commands, s->input_bytes, s->output_bytes});
+    if (t->now_ns < t->growth_check_ns || !thread_holds(t)) return;
+    memory_check_growth(t->shard->memory);
+    t->growth_check_ns = t->now_ns + GROWTH_CHECK_NS;
 }
 
 /* What one huge command made grow goes back. */

@@ -232,6 +232,7 @@ struct thread {
     struct thread_stats stats;
     struct measure measure;
     uint64_t growth_ns, growth_cycles; /* when the shard's table began the step of growth that is under way */
+    uint64_t growth_check_ns;          /* when memory_check_growth is due */
     struct monitors *monitors;
     uint64_t startup_bytes;   /* of its shard, before the first key */
     bool monitored;           /* some connection monitors, on whatever thread */

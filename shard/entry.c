@@ -14,7 +14,7 @@ struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, ui
         .value_size = value_size,
     };
     size_t before_key = entry_pointer_offset(&shape) + (entry_is_embedded(&shape) ? 0u : 8u);
-    struct entry *e = memory_alloc(m, ENTRY_HEADER + before_key + key_size + value_size);
+    struct entry *e = memory_alloc_packed(m, ENTRY_HEADER + before_key + key_size + value_size);
     if (!e) return NULL;
     *e = shape;
     if (is_long) memcpy(e->rest, &key_size, sizeof key_size);

@@ -108,6 +108,13 @@ static inline uint8_t entry_access_at(int64_t now_ms) { return (uint8_t)((uint64
 /* A new entry, in no table: header, key and expiry time (INT64_MAX: none) are written; the value (value_size bytes, 0 if it is behind a pointer) or
  * the pointer is left for the caller. kind: ENTRY_KIND. NULL when memory is refused. */
 struct entry *entry_new(struct memory *m, const char *key, uint32_t key_size, uint8_t kind, int64_t expire_at_ms, uint8_t value_size);
+/* The same without a time, with its value, into a block that is there. */
+static inline void entry_write_short(
+    struct entry *e, uint8_t kind, uint8_t access, const char *key, uint32_t key_size, const char *value, size_t value_size) {
+    *e = (struct entry){kind, access, (uint8_t)key_size, (uint8_t)value_size};
+    memcpy(e->rest, key, key_size);
+    memcpy(e->rest + key_size, value, value_size);
+}
 /* Frees an entry that is in no table (any more), and lets go of the value behind it; a large container is hung in *large, to be freed in slices (NULL: at once). */
 void entry_drop(struct memory *m, struct entry *e, struct trash **large);
 

@@ -1,11 +1,11 @@
 /* The allocator of a shard's small blocks and segments. The contract is in memory.h; memory_plain.c has another implementation of it.
  *
- *   page (64 KiB):   | blocks: first run | header: one line | blocks: second run |
+ *   region (2 MiB):  | page 0: blocks: first run | headers of all 32 pages: a line each | blocks: second run | page 1 | ... | page 31 | region's header: one line |
  *
- * The header does not stand at the page's start: with all headers 64 KiB apart, every one of them would fall into the same few sets
- * of the caches, and each memory_free touches one. It stands at the line whose number is the page's number modulo 1024, so that the
- * headers of neighbouring pages fill all sets evenly, and its address still costs two instructions (page_of). The blocks lie in the
- * two runs around it. The first page of a region has the region's own header behind the page's.
+ * The headers do not stand at the region's start: with those of all regions 2 MiB apart, they would fall into the same few sets
+ * of the caches, and each memory_free touches one. They stand where five bits of the region's address say, so that the
+ * headers of neighbouring regions fill all sets evenly, and a header's address still costs three instructions (header_of). Only the first page has
+ * its blocks in two runs; all others are whole, and lose only what is left at the end.
  *
  * A page is in one of four states:
  *
@@ -42,7 +42,9 @@
 #define REGION_SIZE ((uintptr_t)2 << 20)
 #define PAGE_SIZE ((uintptr_t)64 << 10)
 #define REGION_PAGES 32u
-#define CLASSES (MEMORY_SMALL_MAX / 8u + 1)
+#define GRAIN 4u     /* bytes between classes */
+#define BLOCK_MIN 8u /* a free block leads to the next one */
+#define CLASSES (MEMORY_SMALL_MAX / GRAIN + 1)
 #define RESERVES 2u      /* regions in reserve at most: one for each kind */
 #define RESERVE_SHARE 8u /* and no more than this part of all, so that small data do not pay for it */
 /* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
@@ -54,7 +56,7 @@ struct page {
     uintptr_t bump, limit; /* what was never handed out of the run that is being carved */
     int32_t used, floor;
     uint16_t size; /* of its blocks; 0: a free page */
-    bool second;   /* the second run is being carved */
+    bool last;     /* there is no run behind the one that is being carved */
     struct page *next, *prev;
 };
 _Static_assert(sizeof(struct page) <= LINE, "a page's header is one line");
@@ -91,6 +93,8 @@ struct memory {
     uint32_t reserves;
     struct given_up *given_up;
     bool huge;
+    bool grew;  /* pages or segments were handed out since memory_check_growth */
+    bool rests; /* and none were between the two last times, or since */
 };
 
 /* Current where a class has none. Nothing can be taken from it, so it is never written. */
@@ -99,20 +103,32 @@ static const struct page no_page;
 static void *alloc_slow(struct memory *m, size_t size);
 static void page_event(struct memory *m, struct page *p);
 
-static inline struct page *header_of(uintptr_t page) { return (struct page *)(page | (page >> 10 & (PAGE_SIZE - LINE))); }
-static inline struct page *page_of(const void *block) { return header_of((uintptr_t)block & ~(PAGE_SIZE - 1)); }
+/* The header of the page that an address lies in. Bits 16 to 20 of it are the page's number in the region, and bits 21 to 25 say where the headers are. */
+static inline struct page *header_of(uintptr_t at) { return (struct page *)((at & ~(REGION_SIZE - 1)) | (at >> 10 & (PAGE_SIZE - LINE))); }
+#define HEADERS_SIZE (REGION_PAGES * LINE)
 
 /* Local maxima of use lie just before something is given back, so only then the peak is looked at. */
 static inline void note_peak(struct memory *m) {
     if (unlikely(m->account.used > m->peak)) m->peak = m->account.used;
 }
 
+/* A free block's pointer to the next one. Blocks are aligned to a grain only. */
+static inline void *next_free(const void *block) {
+    void *next;
+    memcpy(&next, block, sizeof next);
+    return next;
+}
+static inline void set_next_free(void *block, void *next) { memcpy(block, &next, sizeof next); }
+
+/* What is smaller than BLOCK_MIN comes by alloc_slow, as its class never has a page. */
+static inline size_t class_of(size_t size) { return (size + GRAIN - 1) / GRAIN; }
+
 /* A block of the page's, or NULL. Given back ones first: they are warmer, and what was never carved is not touched for nothing. */
 static inline void *take(struct memory *m, struct page *p, size_t size) {
     void *block = p->free;
     if (likely(block)) {
         unpoison(block, size);
-        p->free = *(void **)block;
+        p->free = next_free(block);
     } else {
         if (unlikely(p->bump + size > p->limit)) return NULL;
         block = (void *)p->bump;
@@ -124,12 +140,14 @@ static inline void *take(struct memory *m, struct page *p, size_t size) {
     return block;
 }
 
-void *memory_alloc(struct memory *m, size_t size) {
+void *memory_alloc_packed(struct memory *m, size_t size) {
     if (unlikely(size > MEMORY_SMALL_MAX)) return alloc_slow(m, size);
-    size_t class = (size + 7) / 8;
-    void *block = take(m, m->classes[class].current, class * 8);
+    size_t class = class_of(size);
+    void *block = take(m, m->classes[class].current, class * GRAIN);
     return likely(block) ? block : alloc_slow(m, size);
 }
+
+void *memory_alloc(struct memory *m, size_t size) { return memory_alloc_packed(m, (size + 7) & ~(size_t)7); }
 
 void memory_free(struct memory *m, void *block, size_t size) {
     if (unlikely(size > MEMORY_SMALL_MAX)) {
@@ -137,16 +155,21 @@ void memory_free(struct memory *m, void *block, size_t size) {
         mi_free(block);
         return;
     }
-    struct page *p = page_of(block);
+    struct page *p = header_of((uintptr_t)block);
     note_peak(m);
     m->account.used -= p->size;
-    *(void **)block = p->free;
+    set_next_free(block, p->free);
     p->free = block;
     poison(block, p->size);
     if (unlikely(--p->used <= p->floor)) page_event(m, p);
 }
 
 size_t memory_usable(size_t size) { return size <= MEMORY_SMALL_MAX ? (size + 7) & ~(size_t)7 : mi_good_size(size); }
+
+size_t memory_usable_packed(size_t size) {
+    if (unlikely(size > MEMORY_SMALL_MAX)) return mi_good_size(size);
+    return size <= BLOCK_MIN ? BLOCK_MIN : (size + GRAIN - 1) & ~(size_t)(GRAIN - 1);
+}
 
 /* ---- regions ---- */
 
@@ -167,6 +190,8 @@ static void *map_region(bool huge) {
     return p;
 }
 
+/* The header of a region of pages. */
+static struct region *region_of(const void *inside) { return (struct region *)(((uintptr_t)inside | (REGION_SIZE - 1)) + 1 - LINE); }
 static void *region_start(const struct region *r) { return (void *)((uintptr_t)r & ~(REGION_SIZE - 1)); }
 
 void *memory_map_region(void) {
@@ -224,7 +249,7 @@ static bool region_begin(struct memory *m, struct regions *of) {
         m->regions++;
     }
     bool pages = of == &m->small;
-    struct region *r = (struct region *)(pages ? (char *)header_of((uintptr_t)start) + LINE : start);
+    struct region *r = pages ? region_of(start) : (struct region *)start;
     if (pages) r->free_pages = UINT32_MAX;
     else r->bump = (uintptr_t)start + LINE;
     r->next = of->all;
@@ -252,12 +277,22 @@ static void region_empty(struct memory *m, struct regions *of, struct region *r)
     spare_add(of, r);
 }
 
-bool memory_wants_trim(const struct memory *m) { return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT || m->given_up; }
+/* The reserve is for growth. */
+static bool too_many_reserves(const struct memory *m) { return m->rests && m->reserve; }
+
+bool memory_wants_trim(const struct memory *m) {
+    return m->small.spares > SPARES_KEPT || m->segments.spares > SPARES_KEPT || m->given_up || too_many_reserves(m);
+}
 
 void memory_give_up(struct memory *m, void *block, size_t size) { given_up_push(&m->given_up, block, size); }
 
 void *memory_take_spare(struct memory *m, size_t *size) {
     if (m->given_up) return given_up_pop(&m->given_up, size);
+    *size = REGION_SIZE;
+    if (too_many_reserves(m)) {
+        m->regions--;
+        return take_reserve(m);
+    }
     struct regions *of = m->small.spares > SPARES_KEPT ? &m->small : &m->segments;
     struct region *r = of->spare;
     assert(of->spares > SPARES_KEPT);
@@ -268,8 +303,17 @@ void *memory_take_spare(struct memory *m, size_t *size) {
     if (r->next) r->next->prev = r->prev;
     m->regions--;
     unpoison(region_start(r), REGION_SIZE);
-    *size = REGION_SIZE;
     return region_start(r);
+}
+
+void memory_check_growth(struct memory *m) {
+    m->rests = !m->grew;
+    m->grew = false;
+}
+
+static void note_growth(struct memory *m) {
+    m->grew = true;
+    m->rests = false;
 }
 
 /* Kinds that nobody uses have no regions, and need none. */
@@ -278,7 +322,7 @@ static bool runs_out(const struct memory *m, const struct regions *of) {
 }
 
 bool memory_wants_region(const struct memory *m) {
-    return m->huge && m->reserves < RESERVES && m->reserves < m->regions / RESERVE_SHARE &&
+    return m->huge && !m->rests && m->reserves < RESERVES && m->reserves < m->regions / RESERVE_SHARE &&
         (runs_out(m, &m->small) || runs_out(m, &m->segments));
 }
 
@@ -291,10 +335,8 @@ void memory_give_region(struct memory *m, void *region) {
 
 /* ---- pages ---- */
 
-static struct region *region_of(struct page *p) { return (struct region *)((char *)header_of((uintptr_t)p & ~(REGION_SIZE - 1)) + LINE); }
-
 static void list_add(struct memory *m, struct page *p) {
-    struct page **head = &m->classes[p->size / 8].listed;
+    struct page **head = &m->classes[p->size / GRAIN].listed;
     p->prev = NULL;
     p->next = *head;
     if (*head) (*head)->prev = p;
@@ -303,25 +345,24 @@ static void list_add(struct memory *m, struct page *p) {
 
 static void list_remove(struct memory *m, struct page *p) {
     if (p->prev) p->prev->next = p->next;
-    else m->classes[p->size / 8].listed = p->next;
+    else m->classes[p->size / GRAIN].listed = p->next;
     if (p->next) p->next->prev = p->prev;
 }
 
-static uintptr_t page_start(const struct page *p) { return (uintptr_t)p & ~(PAGE_SIZE - 1); }
+static uintptr_t region_at(const struct page *p) { return (uintptr_t)p & ~(REGION_SIZE - 1); }
+static uintptr_t page_number(const struct page *p) { return (uintptr_t)p / LINE % REGION_PAGES; }
+static uintptr_t page_start(const struct page *p) { return region_at(p) + page_number(p) * PAGE_SIZE; }
 
-/* Where the blocks behind the header begin. */
-static uintptr_t second_run(const struct page *p) {
-    bool holds_region = !(page_start(p) & (REGION_SIZE - 1));
-    return (uintptr_t)p + (holds_region ? 2 * LINE : LINE);
-}
+/* The last page ends before the region's header. */
+static uintptr_t page_end(const struct page *p) { return page_start(p) + PAGE_SIZE - (page_number(p) == REGION_PAGES - 1 ? LINE : 0); }
 
-/* Whether the page has a block to hand out; goes on to its second run when the first is carved. */
+/* Whether the page has a block to hand out; the first one goes on behind the headers when what lies before them is carved. */
 static bool page_has_room(struct page *p) {
     if (p->free || p->bump + p->size <= p->limit) return true;
-    if (p->second) return false;
-    p->second = true;
-    p->bump = second_run(p);
-    p->limit = page_start(p) + PAGE_SIZE;
+    if (p->last) return false;
+    p->last = true;
+    p->bump = (uintptr_t)p + HEADERS_SIZE;
+    p->limit = page_end(p);
     return p->bump + p->size <= p->limit;
 }
 
@@ -336,18 +377,21 @@ static struct page *page_new(struct memory *m, size_t size) {
     r->free_pages &= r->free_pages - 1;
     if (!r->free_pages) room_remove(&m->small, r);
     struct page *p = header_of((uintptr_t)region_start(r) + i * PAGE_SIZE);
-    *p = (struct page){.bump = page_start(p), .limit = (uintptr_t)p, .size = (uint16_t)size};
+    *p = (struct page){.size = (uint16_t)size, .last = i > 0};
+    p->bump = page_start(p);
+    p->limit = i ? page_end(p) : (uintptr_t)p;
     poison((void *)p->bump, p->limit - p->bump);
-    poison((void *)second_run(p), page_start(p) + PAGE_SIZE - second_run(p));
+    if (!i) poison((char *)p + HEADERS_SIZE, page_end(p) - (uintptr_t)p - HEADERS_SIZE);
     m->pages++;
     m->small.left--;
+    note_growth(m);
     return p;
 }
 
 static void page_free(struct memory *m, struct page *p) {
     struct region *r = region_of(p);
     if (!r->free_pages) room_add(&m->small, r);
-    r->free_pages |= 1u << ((page_start(p) - (uintptr_t)region_start(r)) / PAGE_SIZE);
+    r->free_pages |= 1u << page_number(p);
     m->pages--;
     m->small.left++;
     if (r->free_pages == UINT32_MAX) region_empty(m, &m->small, r);
@@ -360,7 +404,7 @@ static void page_event(struct memory *m, struct page *p) {
         list_add(m, p);
         if (p->used) return;
     }
-    if (m->classes[p->size / 8].current == p) m->classes[p->size / 8].current = (struct page *)&no_page;
+    if (m->classes[p->size / GRAIN].current == p) m->classes[p->size / GRAIN].current = (struct page *)&no_page;
     else list_remove(m, p);
     page_free(m, p);
 }
@@ -387,7 +431,7 @@ static void *alloc_slow(struct memory *m, size_t size) {
         if (block) memory_charge(m, (ptrdiff_t)mi_good_size(size));
         return block;
     }
-    size_t class = (size + 7) / 8;
+    size_t class = class_of(size < BLOCK_MIN ? BLOCK_MIN : size);
     struct page *p = m->classes[class].current;
     if (p != &no_page && !page_has_room(p)) {
         set_full(p);
@@ -396,11 +440,11 @@ static void *alloc_slow(struct memory *m, size_t size) {
     if (p == &no_page) {
         p = m->classes[class].listed;
         if (p) list_remove(m, p);
-        else if (!(p = page_new(m, class * 8))) return NULL;
+        else if (!(p = page_new(m, class * GRAIN))) return NULL;
         page_has_room(p);
         m->classes[class].current = p;
     }
-    void *block = take(m, p, class * 8);
+    void *block = take(m, p, class * GRAIN);
     if (counting) hold_current(m, class);
     return block;
 }
@@ -428,6 +472,7 @@ void *memory_alloc_segment(struct memory *m, size_t size) {
     }
     r->used++;
     m->segments.left--;
+    note_growth(m);
     if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) room_remove(&m->segments, r);
     m->account.used += size;
     return segment;

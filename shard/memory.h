@@ -1,12 +1,12 @@
 /* The memory of one shard: arenas for small blocks, mimalloc for large ones, exact accounting.
  *
  * A struct memory belongs to its shard and passes with it: whoever holds the shard may call it, nobody else; nothing in it is
- * thread-local. Blocks up to MEMORY_SMALL_MAX bytes come from pages of one size class (classes are 8 bytes apart, so 40 bytes
- * take 40), pages from 2 MiB-aligned regions that are advised huge. The caller passes the size again when it frees, so
+ * thread-local. Blocks up to MEMORY_SMALL_MAX bytes come from pages of one size class (classes are 4 bytes apart, so an entry of 36 bytes
+ * takes 36), pages from 2 MiB-aligned regions that are advised huge. The caller passes the size again when it frees, so
  * a block has no header. Larger blocks are mimalloc's. Empty pages can serve any class again, and empty regions go back in slices.
  *
- *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB; the first holds the region's own header too
- *   page:            | block | ... | header: class, blocks in use, free list | block | ...   (where: memory.c)
+ *   region (2 MiB):  | page | page | page | ...           a page is 64 KiB of blocks of one class
+ *                    and the headers of all its pages: class, blocks in use, free list   (where: memory.c)
  *
  * That is memory.c. memory_plain.c implements the same with nothing but mimalloc, to compare with (meson option memory): sizes are mimalloc's
  * then, no region is ever wanted, and memory_drop frees no blocks.
@@ -32,10 +32,13 @@ void memory_drop(struct memory *m);
 
 /* A block of size bytes (> 0), aligned to 8 (to 64 if size is a multiple of 64 and <= MEMORY_SMALL_MAX, or > MEMORY_SMALL_MAX). NULL when memory is refused. */
 void *memory_alloc(struct memory *m, size_t size);
+/* The same, aligned to 4, with no more bytes than that takes: for what is only bytes, entries. */
+void *memory_alloc_packed(struct memory *m, size_t size);
 /* size as it was given to memory_alloc, or any size of the same class. */
 void memory_free(struct memory *m, void *block, size_t size);
 /* The bytes that a block of this size really has: two sizes with the same result can be overwritten in place. */
 size_t memory_usable(size_t size);
+size_t memory_usable_packed(size_t size);
 
 /* Segments of tables: blocks of one fixed size, 64-byte aligned, packed without waste into regions of their own. */
 void *memory_alloc_segment(struct memory *m, size_t size);
@@ -50,9 +53,11 @@ void *memory_map_region(void);
 void memory_unmap(void *block, size_t size);
 /* A region will be needed soon, and there are not enough in reserve. Never true without huge pages: then memory comes in small pages, as it is used. */
 bool memory_wants_region(const struct memory *m);
+/* Every second or so: if nothing grew between two calls, what is in reserve is too many for memory_wants_trim, and no more is wanted until something grows. */
+void memory_check_growth(struct memory *m);
 /* Takes a region over, for the next need. Legal if memory_wants_region was true, and none was given since. */
 void memory_give_region(struct memory *m, void *region);
-/* Empty regions are kept for the next need, one of each kind; there are more, or mapped blocks were given up. */
+/* Empty regions are kept for the next need, one of each kind; there are more, or a reserve that is not needed, or mapped blocks were given up. */
 bool memory_wants_trim(const struct memory *m);
 /* One of those that are too many, and its size. It is the caller's now; its bytes may be overwritten. Legal if memory_wants_trim. */
 void *memory_take_spare(struct memory *m, size_t *size);

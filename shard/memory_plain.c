@@ -32,6 +32,7 @@ void memory_drop(struct memory *m) {
 /* ---- blocks ---- */
 
 size_t memory_usable(size_t size) { return mi_good_size(size); }
+size_t memory_usable_packed(size_t size) { return mi_good_size(size); }
 
 static inline void note_peak(struct memory *m) {
     if (unlikely(m->account.used > m->peak)) m->peak = m->account.used;
@@ -50,6 +51,8 @@ void *memory_alloc(struct memory *m, size_t size) {
     if (size > MEMORY_SMALL_MAX) m->used_large += usable;
     return block;
 }
+
+void *memory_alloc_packed(struct memory *m, size_t size) { return memory_alloc(m, size); }
 
 void memory_free(struct memory *m, void *block, size_t size) {
     size_t usable = mi_good_size(size);
@@ -79,6 +82,7 @@ void memory_fail_after(struct memory *m, uint64_t nth) { m->fail_after = nth; }
 
 void *memory_map_region(void) { return NULL; }
 bool memory_wants_region(const struct memory *m) { return false; }
+void memory_check_growth(struct memory *m) {}
 void memory_give_region(struct memory *m, void *region) { assert(!"no region was wanted"); }
 
 void memory_unmap(void *block, size_t size) { unmap(block, size); }

@@ -197,7 +197,7 @@ static void a_received_blob_becomes_the_value(void **state) {
         assert_int_equal(a.flags, 0);
         assert_ptr_equal(entry_blob(k.entry), b);
         assert_int_equal(b->size, size);
-        assert_int_equal(used_by_keys(s), before - memory_usable(6) + memory_usable(entry_size(k.entry)) + blob_memory(b));
+        assert_int_equal(used_by_keys(s), before - memory_usable_packed(6) + memory_usable_packed(entry_size(k.entry)) + blob_memory(b));
     }
     /* What is not kept as a blob stays the sender's. */
     struct blob *b = blob_receive(size);

@@ -34,6 +34,9 @@ static struct memory_stats stats_of(const struct memory *m) {
     return s;
 }
 
+static size_t alignment_of(size_t size, bool packed) { return size > MEMORY_SMALL_MAX || size % 64 == 0 ? 64 : packed ? 4 : 8; }
+static size_t usable(size_t size, bool packed) { return packed ? memory_usable_packed(size) : memory_usable(size); }
+
 static void blocks_keep_what_is_written_to_them(void **state) {
     (void)state;
     enum { N = 5000, STEPS = 200000 };
@@ -45,17 +48,17 @@ static void blocks_keep_what_is_written_to_them(void **state) {
         if (blocks[i]) {
             for (size_t k = 0; k < sizes[i]; k++) assert_int_equal(blocks[i][k], (uint8_t)i);
             memory_free(m, blocks[i], sizes[i]);
-            used -= memory_usable(sizes[i]);
-            if (sizes[i] > MEMORY_SMALL_MAX) used_large -= memory_usable(sizes[i]);
+            used -= usable(sizes[i], i & 1);
+            if (sizes[i] > MEMORY_SMALL_MAX) used_large -= usable(sizes[i], i & 1);
             blocks[i] = NULL;
         } else {
             sizes[i] = 1 + (below(&dice, 20) ? below(&dice, step % 3 ? 100 : MEMORY_SMALL_MAX) : below(&dice, 9000));
-            blocks[i] = memory_alloc(m, sizes[i]);
+            blocks[i] = i & 1 ? memory_alloc_packed(m, sizes[i]) : memory_alloc(m, sizes[i]);
             assert_non_null(blocks[i]);
-            assert_int_equal((uintptr_t)blocks[i] % (sizes[i] > MEMORY_SMALL_MAX || sizes[i] % 64 == 0 ? 64 : 8), 0);
+            assert_int_equal((uintptr_t)blocks[i] % alignment_of(sizes[i], i & 1), 0);
             memset(blocks[i], (int)(uint8_t)i, sizes[i]);
-            used += memory_usable(sizes[i]);
-            if (sizes[i] > MEMORY_SMALL_MAX) used_large += memory_usable(sizes[i]);
+            used += usable(sizes[i], i & 1);
+            if (sizes[i] > MEMORY_SMALL_MAX) used_large += usable(sizes[i], i & 1);
             if (used > peak) peak = used;
         }
         assert_int_equal(memory_used(m), used);
@@ -78,13 +81,18 @@ static void a_usable_size_is_its_own(void **state) {
     for (size_t size = 1; size < 100000; size += size < 2 * MEMORY_SMALL_MAX ? 1 : 777) {
         assert_in_range(memory_usable(size), size, size + 15 + size / 4);
         assert_int_equal(memory_usable(memory_usable(size)), memory_usable(size));
+        assert_in_range(memory_usable_packed(size), size < 8 ? 8 : size, memory_usable(size));
+        assert_int_equal(memory_usable_packed(memory_usable_packed(size)), memory_usable_packed(size));
     }
 }
 
 #ifndef MEMORY_PLAIN
-static void classes_are_8_bytes_apart(void **state) {
+static void classes_are_4_bytes_apart_and_aligned_ones_8(void **state) {
     (void)state;
-    for (size_t size = 1; size <= MEMORY_SMALL_MAX; size++) assert_int_equal(memory_usable(size), (size + 7) / 8 * 8);
+    for (size_t size = 1; size <= MEMORY_SMALL_MAX; size++) {
+        assert_int_equal(memory_usable(size), (size + 7) / 8 * 8);
+        assert_int_equal(memory_usable_packed(size), size < 8 ? 8 : (size + 3) / 4 * 4);
+    }
 }
 
 /* Fills four regions with blocks of a size and returns which part of them is not blocks, in 1/10000. */
@@ -93,16 +101,18 @@ static size_t overhead(size_t size) {
     size_t used = 0;
     while (stats_of(m).regions <= 4) {
         used = memory_used(m);
-        assert_non_null(memory_alloc(m, size));
+        assert_non_null(memory_alloc_packed(m, size));
     }
     memory_drop(m);
     return 10000 - used * 10000 / (4 * REGION);
 }
 
-static void headers_and_slack_are_less_than_1_percent(void **state) {
+/* A block at the end of each page at most, and at the headers' two sides. */
+static void headers_and_slack_are_little(void **state) {
     (void)state;
-    for (size_t size = 8; size <= 128; size += 8) assert_in_range(overhead(size), 0, 99);
-    for (size_t size = 136; size <= MEMORY_SMALL_MAX; size += 8) assert_in_range(overhead(size), 0, 300);
+    for (size_t size = 8; size <= MEMORY_SMALL_MAX; size += 4)
+        assert_in_range(overhead(size) * REGION, 0, 10000 * (33 * 64 + 34 * (size - 1)) + REGION);
+    assert_in_range(overhead(120), 0, 20);
 }
 
 static void a_free_page_serves_any_class(void **state) {
@@ -271,6 +281,30 @@ static void a_prepared_region_is_used_next(void **state) {
     memory_drop(m);
 }
 
+static void what_is_in_reserve_goes_back_once_nothing_grows(void **state) {
+    (void)state;
+    struct memory *m = memory_new(true);
+    size_t size;
+    while (!memory_wants_region(m)) assert_non_null(memory_alloc(m, 56));
+    memory_check_growth(m);
+    assert_true(memory_wants_region(m));
+    memory_give_region(m, memory_map_region());
+    size_t regions = stats_of(m).regions;
+    memory_check_growth(m);
+    assert_true(memory_wants_trim(m));
+    assert_false(memory_wants_region(m));
+    void *region = memory_take_spare(m, &size);
+    assert_int_equal(size, REGION);
+    memory_unmap(region, size);
+    assert_int_equal(stats_of(m).regions, regions - 1);
+    assert_false(memory_wants_trim(m) || memory_wants_region(m));
+    for (int i = 0; i < 2000; i++) assert_non_null(memory_alloc(m, 56)); /* more than a page */
+    assert_true(memory_wants_region(m));
+    memory_give_region(m, memory_map_region());
+    assert_false(memory_wants_trim(m));
+    memory_drop(m);
+}
+
 #endif
 
 static void the_nth_allocation_fails_once(void **state) {
@@ -331,12 +365,13 @@ int main(void) {
 #ifdef MEMORY_PLAIN
         cmocka_unit_test(no_region_is_ever_wanted),
 #else
-        cmocka_unit_test(classes_are_8_bytes_apart),
-        cmocka_unit_test(headers_and_slack_are_less_than_1_percent),
+        cmocka_unit_test(classes_are_4_bytes_apart_and_aligned_ones_8),
+        cmocka_unit_test(headers_and_slack_are_little),
         cmocka_unit_test(a_free_page_serves_any_class),
         cmocka_unit_test(empty_regions_go_back_but_one),
         cmocka_unit_test(random_replacement_does_not_grow),
         cmocka_unit_test(a_prepared_region_is_used_next),
+        cmocka_unit_test(what_is_in_reserve_goes_back_once_nothing_grows),
 #ifdef POISONS
         cmocka_unit_test(freed_blocks_are_poisoned),
 #endif

@@ -156,7 +156,7 @@ static void check(struct shard *s, const char *key, const struct model *model) {
     if (!k.entry) return;
     set_random(&x, draw, NULL, &m);
     assert_true(model->there[index_of(&x, &m)]);
-    size_t others = memory_used(s->memory) - memory_usable(entry_size(k.entry)) - container_memory(k.entry);
+    size_t others = memory_used(s->memory) - memory_usable_packed(entry_size(k.entry)) - container_memory(k.entry);
     if (!around) around = others;
     assert_int_equal(others, around);
 }
