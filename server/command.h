@@ -58,7 +58,7 @@ enum command_flags {
     CMD_STALE = 1 << 8,
     CMD_FAST = 1 << 9,
     CMD_NO_AUTH = 1 << 10,
-    CMD_MAY_REPLICATE = 1 << 11,
+    CMD_MAY_REPLICATE = 1 << 11, /* not shown, as in Redis */
     CMD_NO_MULTI = 1 << 12,
     CMD_MOVABLE_KEYS = 1 << 13,
     CMD_ALLOW_BUSY = 1 << 14,
@@ -194,7 +194,7 @@ struct command {
 
 /* A family: its rows end with a row without a name. */
 extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
-    commands_transaction[], commands_hash[], commands_set[];
+    commands_transaction[], commands_hash[], commands_set[], commands_bitmap[], commands_hyperloglog[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

@@ -6,7 +6,8 @@
 #include "server/command.h"
 
 /* Groups in the order of the page. */
-static const char *const groups[] = {"string", "hash", "set", "generic", "transactions", "connection", "server", NULL};
+static const char *const groups[] = {
+    "string", "bitmap", "hyperloglog", "hash", "set", "generic", "transactions", "connection", "server", NULL};
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(const struct command *const *)a)->name, (*(const struct command *const *)b)->name);

@@ -7,6 +7,18 @@
 static const struct command_facts facts[] = {
     {.name = "append", .arguments = "key%k0 value"},
     {.name = "auth", .arguments = "username@6.0.0? password", .history = "6.0.0 Added ACL style (username and password)."},
+    {.name = "bitcount",
+        .arguments = "key%k0 index?(start%i end%i index_unit@7.0.0?{BYTE BIT})",
+        .history = "7.0.0 Added the `BYTE|BIT` option."},
+    {.name = "bitfield",
+        .arguments = "key%k0 operation?*{encoding_offset=GET(encoding offset%i) write(wrap_sat_fail=OVERFLOW?{WRAP SAT FAIL} "
+                     "write_operation{encoding_offset_value=SET(encoding offset%i value%i) encoding_offset_increment=INCRBY(encoding "
+                     "offset%i increment%i)})}"},
+    {.name = "bitfield_ro", .arguments = "key%k0 encoding_offset=GET?*+(encoding offset%i)"},
+    {.name = "bitop", .arguments = "operation destkey%k0 key%k1*"},
+    {.name = "bitpos",
+        .arguments = "key%k0 bit%i index?(start%i end_index?(end%i index_unit@7.0.0?{BYTE BIT}))",
+        .history = "7.0.0 Added the `BYTE|BIT` option."},
     {.name = "client|kill",
         .arguments = "filter{ip:port~2.8.12 new-format*{client-id%i=ID@2.8.12? normal_master_slave_pubsub=TYPE@2.8.12?{NORMAL MASTER@3.2.0 "
                      "SLAVE REPLICA@5.0.0 PUBSUB} username=USER? ip:port=ADDR? ip:port=LADDR@6.2.0? yes/no=SKIPME?}}",
@@ -58,6 +70,7 @@ static const struct command_facts facts[] = {
         .arguments = "async?{ASYNC@4.0.0 SYNC@6.2.0}",
         .history = "4.0.0 Added the `ASYNC` flushing mode modifier.\n6.2.0 Added the `SYNC` flushing mode modifier."},
     {.name = "get", .arguments = "key%k0"},
+    {.name = "getbit", .arguments = "key%k0 offset%i"},
     {.name = "getdel", .arguments = "key%k0"},
     {.name = "getex",
         .arguments = "key%k0 expiration?{seconds%i=EX milliseconds%i=PX unix-time-seconds%u=EXAT unix-time-milliseconds%u=PXAT PERSIST}"},
@@ -113,6 +126,11 @@ static const struct command_facts facts[] = {
         .arguments = "key%k0 unix-time-milliseconds%u condition@7.0.0?{NX XX GT LT}",
         .history = "7.0.0 Added options: `NX`, `XX`, `GT` and `LT`."},
     {.name = "pexpiretime", .arguments = "key%k0"},
+    {.name = "pfadd", .arguments = "key%k0 element?*"},
+    {.name = "pfcount", .arguments = "key%k0*"},
+    {.name = "pfdebug", .arguments = "subcommand key%k0", .doc_flag = "syscmd"},
+    {.name = "pfmerge", .arguments = "destkey%k0 sourcekey%k1*"},
+    {.name = "pfselftest", .doc_flag = "syscmd"},
     {.name = "ping", .arguments = "message?"},
     {.name = "psetex", .arguments = "key%k0 milliseconds%i value"},
     {.name = "pttl", .arguments = "key%k0", .history = "2.8.0 Added the -2 reply."},
@@ -134,6 +152,7 @@ static const struct command_facts facts[] = {
                      "unix-time-seconds%u=EXAT@6.2.0 unix-time-milliseconds%u=PXAT@6.2.0 KEEPTTL@6.0.0}",
         .history = "2.6.12 Added the `EX`, `PX`, `NX` and `XX` options.\n6.0.0 Added the `KEEPTTL` option.\n6.2.0 Added the `GET`, `EXAT` "
                    "and `PXAT` option.\n7.0.0 Allowed the `NX` and `GET` options to be used together."},
+    {.name = "setbit", .arguments = "key%k0 offset%i value%i"},
     {.name = "setex", .arguments = "key%k0 seconds%i value"},
     {.name = "setnx", .arguments = "key%k0 value"},
     {.name = "setrange", .arguments = "key%k0 offset%i value"},

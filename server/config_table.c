@@ -80,6 +80,9 @@ const struct directive directives[] = {
     BYTES("maxmemory-clients", maxmemory_clients, -100, MAX, "0", DIRECTIVE_MUTABLE | DIRECTIVE_PERCENT, "Most memory of all clients, in bytes or percent of maxmemory; 0: no limit"),
     CHOICE("huge-pages", huge_pages, names_huge, "auto", FIXED, "Advise huge pages for the table and small values"),
 
+    GROUP("Small forms of values"),
+    BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", MUTABLE, "Largest sparse HyperLogLog"),
+
     GROUP("Process and log"),
     TEXT("dir", dir, "", MUTABLE | DIRECTIVE_PROTECTED | DIRECTIVE_AT_ONCE, "Working directory; empty: where the server was started. Relative paths that follow are meant from there", .apply = apply_dir),
     CHOICE("loglevel", loglevel, names_level, "notice", MUTABLE, "Least level of what is logged", .apply = apply_loglevel),
@@ -190,7 +193,6 @@ const struct directive directives[] = {
     NUMBER("set-max-intset-entries", set_max_intset_entries, 0, MAX, "512", MUTABLE, "Most elements of a set of integers in its small form"),
     NUMBER("zset-max-listpack-entries", zset_max_listpack_entries, 0, MAX, "128", YET, "Most elements of a small sorted set", .alias = "zset-max-ziplist-entries"),
     BYTES("zset-max-listpack-value", zset_max_listpack_value, 0, MAX, "64", YET, "Longest element of a small sorted set", .alias = "zset-max-ziplist-value"),
-    BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", YET, "Largest sparse HyperLogLog"),
     BYTES("stream-node-max-bytes", stream_node_max_bytes, 0, MAX, "4096", YET, "Largest node of a stream; 0: no limit"),
     NUMBER("stream-node-max-entries", stream_node_max_entries, 0, MAX, "100", YET, "Most entries of a stream's node; 0: no limit"),
 

@@ -39,9 +39,21 @@ static bool range_of(const struct key_spec *k, const struct arg *argv, int64_t a
     return out->last < argc && out->step > 0;
 }
 
-/* What the command does with the key: of SET, depends on its options. */
+/* Whether there is nothing but GET and OVERFLOW among the commands of a BITFIELD. */
+static bool only_reads(const struct arg *argv, int64_t argc) {
+    for (int64_t i = 2; i < argc; i++) {
+        if (arg_is(&argv[i], "get") && i + 2 < argc) i += 2;
+        else if (arg_is(&argv[i], "overflow") && i + 1 < argc) i++;
+        else return false;
+    }
+    return true;
+}
+
+/* What the command does with the key: of SET and BITFIELD, depends on the other arguments. */
 static uint16_t flags_of(const struct command *row, const struct key_spec *spec, const struct arg *argv, int64_t argc) {
-    if (!(spec->flags & KEY_VARIABLE_FLAGS) || strcmp(row->name, "set")) return spec->flags;
+    if (!(spec->flags & KEY_VARIABLE_FLAGS)) return spec->flags;
+    if (!strcmp(row->name, "bitfield")) return only_reads(argv, argc) ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE;
+    if (strcmp(row->name, "set")) return spec->flags;
     for (int64_t i = 3; i < argc; i++)
         if (arg_is(&argv[i], "get")) return KEY_RW | KEY_ACCESS | KEY_UPDATE;
     return KEY_OW | KEY_UPDATE;
@@ -53,10 +65,17 @@ static void reply_key(struct reply *r, const struct arg *key, uint16_t flags, bo
     if (with_flags) introspect_key_flags(r, flags);
 }
 
+/* A range at a fixed place that has no key: as with PFMERGE of one. Then all that are named are none. */
+static bool is_empty(const struct key_spec *k, int64_t argc) {
+    return k->begin == KEY_BEGIN_INDEX && k->find == KEY_FIND_RANGE && k->pos >= argc;
+}
+
 static void keys_of(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
     size_t n = 0;
+    bool empty = false;
+    for (uint8_t i = 0; i < row->n_key_specs; i++) empty |= is_empty(&row->keys[i], argc);
     for (int round = 0; round < 2; round++) {
-        if (round && !n) {
+        if (empty || (round && !n)) {
             reply_error(r, "ERR Invalid arguments specified for command");
             return;
         }

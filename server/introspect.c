@@ -16,9 +16,9 @@ struct bit_name {
 static const struct bit_name flag_names[] = {{CMD_WRITE, "write"}, {CMD_READONLY, "readonly"}, {CMD_DENYOOM, "denyoom"},
     {CMD_ADMIN, "admin"}, {CMD_PUBSUB, "pubsub"}, {CMD_NOSCRIPT, "noscript"}, {CMD_BLOCKING, "blocking"}, {CMD_LOADING, "loading"},
     {CMD_STALE, "stale"}, {CMD_SKIP_MONITOR, "skip_monitor"}, {CMD_SKIP_SLOWLOG, "skip_slowlog"}, {CMD_ASKING, "asking"},
-    {CMD_FAST, "fast"}, {CMD_NO_AUTH, "no_auth"}, {CMD_MAY_REPLICATE, "may_replicate"}, {CMD_NO_MULTI, "no_multi"},
-    {CMD_MOVABLE_KEYS, "movablekeys"}, {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"},
-    {CMD_NO_ASYNC_LOADING, "no_async_loading"}, {0}};
+    {CMD_FAST, "fast"}, {CMD_NO_AUTH, "no_auth"}, {CMD_NO_MULTI, "no_multi"}, {CMD_MOVABLE_KEYS, "movablekeys"},
+    {CMD_ALLOW_BUSY, "allow_busy"}, {CMD_TOUCHES_ARBITRARY_KEYS, "TOUCHES_ARBITRARY_KEYS"}, {CMD_NO_ASYNC_LOADING, "no_async_loading"},
+    {0}};
 static const struct bit_name acl_names[] = {{ACL_KEYSPACE, "keyspace"}, {ACL_READ, "read"}, {ACL_WRITE, "write"}, {ACL_SET, "set"},
     {ACL_SORTEDSET, "sortedset"}, {ACL_LIST, "list"}, {ACL_HASH, "hash"}, {ACL_STRING, "string"}, {ACL_BITMAP, "bitmap"},
     {ACL_HYPERLOGLOG, "hyperloglog"}, {ACL_GEO, "geo"}, {ACL_STREAM, "stream"}, {ACL_PUBSUB, "pubsub"}, {ACL_ADMIN, "admin"},

@@ -94,7 +94,33 @@ void carrier_drop(struct thread *t, struct carrier *x) {
         entry_end_loan(x->entry[i]);
     }
     algebra_drop(x->algebra);
+    if (x->own) x->drop_own(t, x->own);
+    mi_free(x->shards);
     mi_free(x);
+}
+
+/* ---- for other files ---- */
+
+bool steps_find_shards(struct thread *t, struct task *k) {
+    uint16_t *shards = k->carrier->shards = mi_malloc(k->n_keys * sizeof *shards);
+    for (uint32_t i = 0; shards && i < k->n_keys; i++) shards[i] = (uint16_t)steps_shard_of(t, k, i);
+    return shards;
+}
+
+void steps_wave_on_some(struct thread *t, struct task *k, uint32_t from, uint32_t to, hop_fn *run) {
+    steps_new_wave(t, k);
+    for (; from < to; from++)
+        if (!k->pieces[steps_shard_of(t, k, from)]) hop_on(t, k, from, run);
+}
+
+void steps_wave_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run) {
+    steps_new_wave(t, k);
+    hop_on(t, k, nth, run);
+}
+
+void steps_take_reply(struct thread *t, struct task *k, struct reply *r) {
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (k->pieces[s]) reply_take(r, &k->pieces[s]->replies, 0, k->pieces[s]->replies.size);
 }
 
 void task_steps_step(struct thread *t, struct task *k) {

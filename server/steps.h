@@ -18,6 +18,10 @@ struct carrier {
     uint32_t db; /* COPY's */
     bool replace;
     struct algebra *algebra; /* of SINTER and its kin (set_algebra.c) */
+    /* Of families with files of their own: the shard of each key, and what else they carry. */
+    uint16_t *shards;
+    void *own;
+    void (*drop_own)(struct thread *t, void *own);
 };
 
 /* Frees what a task carries, at its end. */
@@ -34,6 +38,13 @@ void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run);
 struct carrier *steps_carrier(const struct hop *h);
 /* replies the error that a hop of the wave replied, if one did. */
 bool steps_take_error(struct thread *t, struct task *k, struct reply *r);
+/* Notes the shard of each key in the carrier, once. False: no memory. */
+bool steps_find_shards(struct thread *t, struct task *k);
+/* The next wave: a hop on each shard that has one of the keys [from, to); or on the shard of the nth key. */
+void steps_wave_on_some(struct thread *t, struct task *k, uint32_t from, uint32_t to, hop_fn *run);
+void steps_wave_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run);
+/* The reply of a wave's only hop. */
+void steps_take_reply(struct thread *t, struct task *k, struct reply *r);
 
 void task_start_steps(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 

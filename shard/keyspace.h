@@ -58,6 +58,9 @@ enum key_event {
     KEY_APPEND,
     KEY_SETRANGE,
     KEY_INCR,
+    KEY_SETBIT,
+    KEY_PFADD,
+    KEY_PFCOUNT, /* what a HyperLogLog keeps of its estimate */
     KEY_EXPIRE,
     KEY_PERSIST,
     KEY_DEL,

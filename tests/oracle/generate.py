@@ -40,6 +40,12 @@ NOT_FLOATS = [b'nan', b'NaN', b'inf', b'-inf', b'Infinity', b'', b' 1.0', b'1.0 
 OFFSETS = [b'0', b'1', b'2', b'5', b'10', b'43', b'44', b'45', b'100', b'1000', b'20000']
 BAD_OFFSETS = [b'-1', b'-100', b'536870912', b'536870913', b'4294967296', b'9223372036854775807', b'-9223372036854775808', b'9223372036854775808', b'x', b'1.5', b'']
 BOUNDS = [b'0', b'1', b'2', b'3', b'-1', b'-2', b'-3', b'5', b'-5', b'43', b'100', b'-100', b'20000', b'-20000', b'9223372036854775807', b'-9223372036854775808']
+# Of bits: as with OFFSETS, none that is legal and far away.
+BITS = [b'0', b'1', b'2', b'3', b'5', b'6', b'7', b'8', b'9', b'15', b'16', b'31', b'63', b'64', b'65', b'100', b'351', b'352', b'1000', b'2039', b'2040', b'8000', b'131072', b'160000']
+BAD_BITS = [b'-1', b'4294967296', b'8589934592', b'9223372036854775807', b'9223372036854775808', b'18446744073709551616', b'x', b'', b'1.5', b' 1', b'#1', b'#', b'#-1', b'1 ', b'+1', b'01']
+FIELDS = [b'u1', b'u2', b'u4', b'u7', b'u8', b'u9', b'u16', b'u31', b'u32', b'u33', b'u62', b'u63', b'i1', b'i2', b'i5', b'i8', b'i15', b'i16', b'i32', b'i33', b'i63', b'i64']
+BAD_FIELDS = [b'u64', b'i65', b'u0', b'i0', b'u-1', b'i', b'u', b'', b'8', b'U8', b'I8', b'u08', b'u 8', b'x8', b'u8x', b'i9223372036854775808']
+HLLS = [b'h1', b'h2', b'h3', b'{tag}h', b'{tag}i', b'{other}h']
 PATTERNS = [b'*', b'a', b'*a*', b'key:*', b'key:?', b'[abc]', b'[^a]', b'[a-c]', b'[c-a]', b'{tag}*', b'', b'**', b'\\*', b'k*', b'?', b'[', b'[a', b'a\\', b'*\xff*',
             b'[^', b'[]', b'[a-', b'*[a-z]:1', b'\\a', b'[\\a]', b'k' * 300]
 JUNK = [b'', b'foo', b'-1', b'0', b'1', b'2', b'nx', b'EX', b'GET', b'KEEPTTL', b'\x00', b'1.5', b'9223372036854775807', b'9223372036854775808', b'-9223372036854775808', b'*',
@@ -95,9 +101,9 @@ CONFIG_PATTERNS = [b'*', b'max*', b'*-*', b'??ve', b'repl*', b'hash-max-*', b'sl
 
 # Commands whose introspection is compared, with a few of their calls.
 NAMES = [b'get', b'set', b'SET', b'mset', b'getex', b'lcs', b'copy', b'del', b'scan', b'expire', b'object', b'object|encoding', b'client', b'client|kill', b'CLIENT|List', b'config|set', b'config',
-         b'command', b'command|list', b'memory|usage', b'hello', b'auth', b'flushall', b'shutdown', b'getset', b'info', b'debug', b'latency|graph', b'slowlog|get', b'ping', b'nonsense', b'', b'get|x',
+         b'command', b'command|list', b'memory|usage', b'hello', b'auth', b'flushall', b'shutdown', b'getset', b'info', b'debug', b'latency|graph', b'slowlog|get', b'ping', b'bitop', b'bitfield', b'bitcount', b'pfcount', b'pfmerge', b'pfselftest', b'nonsense', b'', b'get|x',
          b'object|nonsense', b'|', b'client|']
-CATEGORIES = [b'string', b'keyspace', b'read', b'WRITE', b'fast', b'slow', b'admin', b'dangerous', b'connection', b'nonsense', b'', b'hash']
+CATEGORIES = [b'string', b'bitmap', b'hyperloglog', b'keyspace', b'read', b'WRITE', b'fast', b'slow', b'admin', b'dangerous', b'connection', b'nonsense', b'', b'hash']
 
 # Commands with a reply by chance.
 ALONE = (b'RANDOMKEY', b'SPOP', b'SRANDMEMBER')
@@ -105,15 +111,23 @@ ALONE = (b'RANDOMKEY', b'SPOP', b'SRANDMEMBER')
 _TTL_CYCLE = 20011
 
 
+def _ends_inside(runs):
+    """Runs of a sparse HyperLogLog of which the last lacks its second byte."""
+    at = 0
+    while at < len(runs):
+        at += 2 if runs[at] >> 6 == 1 else 1
+    return at > len(runs)
+
+
 class Generator(Hashes, Sets):
-    def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40):
+    def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40, weights=None):
         self.rng = rng
         self.protocol = protocol
         self.connections = connections
         self.longest_pipeline = longest_pipeline
         self.ttls = 0
         self.blobs = {}
-        self.names, self.weights = zip(*[(name[3:], weight) for name, weight in WEIGHTS.items()])
+        self.names, self.weights = zip(*[(name[3:], weight) for name, weight in (weights or WEIGHTS).items()])
 
     # Draws
 
@@ -303,6 +317,109 @@ class Generator(Hashes, Sets):
             options.append(self.pick(JUNK))
         return [b'LCS', self.key(), self.key(), *options]
 
+    # Bitmaps
+
+    def bit(self):
+        return self.pick(BITS) if self.chance(.6) else b'%d' % self.rng.randrange(400) if self.chance(.85) else self.pick(BAD_BITS)
+
+    def do_setbit(self):
+        return [b'SETBIT', self.key(), self.bit(), self.pick([b'0', b'1', b'1']) if self.chance(.95) else self.pick([b'2', b'-1', b'', b'x', b'01', b'1 '])]
+
+    def do_getbit(self):
+        return [b'GETBIT', self.key(), self.bit()]
+
+    def bit_unit(self):
+        return self.pick([b'BYTE', b'BIT', b'BIT', b'bit', b'Byte']) if self.chance(.95) else self.pick([b'BITS', b'', b'x', b'0'])
+
+    def do_bitcount(self):
+        n = self.rng.randrange(20)
+        out = [b'BITCOUNT', self.key()]
+        if n < 4:
+            return out
+        return out + [self.bound()] if n < 5 else out + [self.bound(), self.bound()] + ([self.bit_unit()] if n < 14 else [])
+
+    def do_bitpos(self):
+        n = self.rng.randrange(20)
+        out = [b'BITPOS', self.key(), self.pick([b'0', b'1']) if self.chance(.95) else self.pick([b'2', b'-1', b'x', b'', b'01'])]
+        if n < 5:
+            return out
+        if n < 9:
+            return out + [self.bound()]
+        return out + [self.bound(), self.bound()] + ([self.bit_unit()] if n < 16 else [])
+
+    def bit_field(self, writes):
+        kind = self.pick(FIELDS) if self.chance(.97) else self.pick(BAD_FIELDS)
+        at = self.bit() if self.chance(.6) else b'#%d' % self.rng.randrange(6)
+        if not writes or self.chance(.3):
+            return [self.pick([b'GET', b'GET', b'get']), kind, at]
+        overflow = [b'OVERFLOW', self.pick([b'WRAP', b'SAT', b'FAIL', b'sat'])] if self.chance(.3) else [b'OVERFLOW', self.pick([b'', b'x', b'WRAPS'])] if self.chance(.02) else []
+        return overflow + [self.pick([b'SET', b'INCRBY', b'INCRBY', b'set']), kind, at, self.integer()]
+
+    def do_bitfield(self):
+        reads = self.chance(.25)
+        name = self.pick([b'BITFIELD', b'BITFIELD_RO']) if reads else b'BITFIELD' if self.chance(.97) else b'BITFIELD_RO'
+        return [name, self.key(), *(a for _ in range(self.rng.randrange(5)) for a in self.bit_field(not reads))]
+
+    def do_bitop(self):
+        op = self.pick([b'AND', b'OR', b'XOR', b'and', b'Or'])
+        if self.chance(.2):
+            return [b'BITOP', b'NOT', self.key(), self.key()] + ([self.key()] if self.chance(.1) else [])
+        return [b'BITOP', op if self.chance(.97) else self.pick([b'NAND', b'', b'x']), self.key(), *self.keys(5)]
+
+    # HyperLogLogs
+
+    def hll(self):
+        return self.pick(HLLS) if self.chance(.9) else self.key()
+
+    def hll_elements(self):
+        n = self.rng.randrange(20)
+        most = 1 if n < 8 else 5 if n < 15 else 100 if n < 19 else 1500
+        several = 20 if self.chance(.3) else 2000 if self.chance(.7) else 1000000
+        return [b'%d' % self.rng.randrange(several) for _ in range(self.rng.randrange(most + 1))]
+
+    def do_pfadd(self):
+        return [b'PFADD', self.hll(), *([self.value()] if self.chance(.1) else self.hll_elements())]
+
+    def do_pfcount(self):
+        return [b'PFCOUNT', *(self.hll() for _ in range(1 if self.chance(.5) else 1 + self.rng.randrange(5)))]
+
+    def do_pfmerge(self):
+        return [b'PFMERGE', *(self.hll() for _ in range(1 + self.rng.randrange(4)))]
+
+    def do_pfdebug(self):
+        return [b'PFDEBUG', self.pick([b'GETREG', b'DECODE', b'DECODE', b'ENCODING', b'TODENSE', b'decode', b'x']), self.hll()] if self.chance(.99) else [b'PFSELFTEST']
+
+    def do_hll_value(self):
+        """The bytes of one, to be compared; or such as they might be, which are mostly corrupt."""
+        n = self.rng.randrange(10)
+        if n < 6:
+            return self.pick([[b'GET', self.hll()], [b'STRLEN', self.hll()], [b'OBJECT', b'ENCODING', self.hll()]])
+        if n < 7:
+            return [b'SETRANGE', self.pick(HLLS), b'%d' % self.rng.randrange(16), bytes([self.rng.randrange(256)])]
+        # Runs of zeros and values that come to all registers, or nearly.
+        runs, left = b'', 16384
+        while left > 0 and len(runs) < 40:
+            kind = self.rng.randrange(4)
+            if kind == 0:
+                length = min(1 + self.rng.randrange(64), left)
+                runs += bytes([length - 1])
+            elif kind == 1 or len(runs) == 38:
+                length = left if len(runs) > 30 else min(1 + self.rng.randrange(1000), left)
+                runs += bytes([64 | (length - 1) >> 8, (length - 1) & 255])
+            else:
+                length = min(1 + self.rng.randrange(4), left)
+                runs += bytes([128 | self.rng.randrange(32) << 2 | (length - 1)])
+            left -= length
+        if self.chance(.5):
+            at = self.rng.randrange(len(runs))
+            runs = self.pick([runs[:at], runs + runs[:1], runs[:at] + bytes([self.rng.randrange(256)]) + runs[at + 1:]])
+            if _ends_inside(runs):      # what redis-server reads there lies behind its value
+                runs += b'\x00'
+        encoding = 1 if self.chance(.9) else self.pick([0, 2, 255])
+        if encoding == 0 and self.chance(.7):
+            runs = bytes(self.rng.randrange(256) for _ in range(64)) * 192
+        return [b'SET', self.pick(HLLS), (b'HYLL' if self.chance(.97) else b'HYLM') + bytes([encoding, 0, 0, 0]) + bytes([self.rng.randrange(3)] + [0] * 6) + self.pick([b'\x80', b'\x80', b'\x00']) + runs]
+
     # Key commands
 
     def do_del(self):
@@ -408,7 +525,7 @@ class Generator(Hashes, Sets):
             return [b'COMMAND', b'DOCS', *(self.pick(NAMES) for _ in range(1 + self.rng.randrange(3)))]
         if n < 8:
             return [b'COMMAND', self.pick([b'GETKEYS', b'GETKEYSANDFLAGS']), *self.pick([self.do_set, self.do_mset, self.do_lcs, self.do_copy, self.do_object, self.do_expire, self.do_del, self.do_unknown,
-                                                                                       self.do_getex, self.do_ping, self.do_memory])()]
+                                                                                       self.do_getex, self.do_ping, self.do_memory, self.do_bitop, self.do_bitfield, self.do_pfmerge, self.do_pfcount])()]
         if n < 10:
             return [b'COMMAND', b'LIST', *self.pick([[], [b'FILTERBY', b'ACLCAT', self.pick(CATEGORIES)], [b'FILTERBY', b'PATTERN', self.pick([b'get*', b'*|*', b'GET*', b'config|[a-r]*', b'', b'x'])],
                                                      [b'filterby', b'module', b'x'], [b'FILTERBY', b'x', b'y'], [b'FILTERBY', b'PATTERN'], [b'FILTERBY'], [b'x'], [b'FILTERBY', b'PATTERN', b'a', b'b']])]
@@ -560,8 +677,8 @@ class Generator(Hashes, Sets):
         """A command that may stand inside MULTI, or between."""
         while True:
             command = self.command()
-            # Of DEBUG Redis queues what is wrong.
-            if command[0].upper() not in (*ALONE, b'DEBUG'):
+            # Of DEBUG Redis queues what is wrong. And a BITFIELD that only makes its value longer is no change in Redis.
+            if command[0].upper() not in (*ALONE, b'DEBUG') and b'FAIL' not in command:
                 return command
 
     def transaction(self):
@@ -577,7 +694,8 @@ class Generator(Hashes, Sets):
         # Most are right, of a kind, and short; else nearly every transaction would be refused.
         plain = [self.do_set, self.do_get, self.do_incr, self.do_append, self.do_mget, self.do_mset, self.do_del, self.do_rename, self.do_copy, self.do_exists, self.do_select, self.do_expire,
                  self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush, self.do_hset, self.do_hget, self.do_hdel, self.do_hincr, self.do_hgetall, self.do_hash_move,
-                 self.do_sadd, self.do_srem, self.do_smembers, self.do_salgebra, self.do_smove]
+                 self.do_sadd, self.do_srem, self.do_smembers, self.do_salgebra, self.do_smove,
+                 self.do_setbit, self.do_bitcount, self.do_bitop, self.do_pfadd, self.do_pfcount, self.do_pfmerge]
         for _ in range(self.rng.randrange(8)):
             lines.append(self.pick(plain)() if self.chance(.93) else self.inner())
         if self.chance(.1):
@@ -635,6 +753,7 @@ WEIGHTS = {
     'do_strlen': 8, 'do_setrange': 14, 'do_getrange': 16, 'do_incr': 20, 'do_incrby': 20, 'do_incrbyfloat': 16, 'do_mget': 14, 'do_mset': 14,
     'do_msetnx_free': 5, 'do_lcs': 5, 'do_del': 14, 'do_exists': 10, 'do_type': 6, 'do_expire': 40, 'do_ttl': 30, 'do_persist': 8, 'do_rename': 14,
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
+    'do_setbit': 16, 'do_getbit': 6, 'do_bitcount': 14, 'do_bitpos': 14, 'do_bitfield': 24, 'do_bitop': 16, 'do_pfadd': 24, 'do_pfcount': 16, 'do_pfmerge': 10, 'do_pfdebug': 5, 'do_hll_value': 14,
     'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
     **HASH_WEIGHTS, **SET_WEIGHTS,
 }
