@@ -635,7 +635,7 @@ struct entry *key_lift(struct shard *s, struct key *k, enum key_event event) {
     }
     if (b) entry_write_pointer(lifted, detached);
     take_out(s, k, event);
-    if (b == detached) memory_free(s->memory, e, entry_size(e));
+    if (b && b == detached) memory_free(s->memory, e, entry_size(e));
     else entry_drop(s->memory, e, &s->trash);
     key_after_change(s, k, event);
     return lifted;

@@ -259,9 +259,21 @@ static void assert_same(struct shard *s, const char *name, struct shard *other, 
     }
 }
 
+static uint64_t no_time(void) { return 0; }
+
+static void delete_keys(struct shard *s) {
+    static const char *const names[] = {"a", "kept", "copy", "far"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct key k = find(s, names[i]);
+        if (k.entry) key_delete(s, &k, KEY_DEL);
+    }
+    while (shard_work(s, 1000000, 1000000, no_time)) {}
+}
+
 static void copies_and_moves_have_the_same_members(void **state) {
     static const uint32_t sizes[] = {1, 100, 512, 513, 3000};
     struct shard *s = *state, *other = new_shard(1);
+    size_t before = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         fill(s, "a", sizes[i]);
         fill(s, "kept", sizes[i]);
@@ -282,6 +294,10 @@ static void copies_and_moves_have_the_same_members(void **state) {
         struct set none = set_new(s);
         assert_int_equal(set_replace(s, &copy, &none, KEY_STORE), 0);
         assert_null(find(s, "copy").entry);
+        delete_keys(s);
+        delete_keys(other);
+        if (!before) before = memory_used(s->memory) + memory_used(other->memory);                  /* the tables are there now */
+        assert_in_range(memory_used(s->memory) + memory_used(other->memory), before, before + 200); /* and timer records */
     }
     shard_drop(other);
 }
