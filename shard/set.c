@@ -16,12 +16,13 @@ static bool number_of(const struct field_name *name, int64_t *v) {
 /* ---- from an entry, and back ---- */
 
 struct set set_new(struct shard *s) {
-    return (struct set){.fields = container_fields(s, NULL)};
+    return (struct set){.fields = container_fields(s, NULL), .no_prefetch = s->prefetch < PREFETCH_FULL};
 }
 
 struct set set_open(struct shard *s, const struct key *k) {
     bool ints = k->entry && entry_encoding(k->entry) == ENC_INTSET;
-    struct set x = {.fields = container_fields(s, ints ? NULL : k->entry)};
+    struct set x = set_new(s);
+    if (!ints) x.fields = container_fields(s, k->entry);
     if (ints) x.ints = entry_pointer(k->entry);
     return x;
 }
@@ -132,14 +133,14 @@ uint64_t set_scan(const struct set *x, uint64_t cursor, set_visit *visit, void *
 }
 
 void set_prefetch(const struct set *x, const struct field_name *names, uint32_t n) {
-    if (!x->fields.map) return;
+    if (!x->fields.map || x->no_prefetch) return;
     for (uint32_t i = 0; i < n; i++) fields_prefetch_place(&x->fields, names[i].hash);
     for (uint32_t i = 0; i < n; i++) fields_prefetch_page(&x->fields, names[i].hash);
 }
 
 uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of) {
     uint32_t found = 0;
-    if (x->fields.map) {
+    if (x->fields.map && !x->no_prefetch) {
         for (uint32_t left = of; left; left &= left - 1) fields_prefetch_place(&x->fields, names[__builtin_ctz(left)].hash);
         for (uint32_t left = of; left; left &= left - 1) fields_prefetch_page(&x->fields, names[__builtin_ctz(left)].hash);
     }
@@ -153,7 +154,7 @@ uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t
 /* ---- changing ---- */
 
 int set_convert(struct set *x) {
-    struct set to = {.fields = {.memory = x->fields.memory, .secret = x->fields.secret}};
+    struct set to = {.fields = {.memory = x->fields.memory, .secret = x->fields.secret}, .no_prefetch = x->no_prefetch};
     struct set_walk w = {0};
     struct set_item m;
     if (!x->ints) return 0;

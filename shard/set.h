@@ -13,6 +13,7 @@
 struct set {
     struct fields fields; /* tells memory and secret, even of an intset */
     struct intset *ints;  /* of the two at most one has members; none: the set is empty */
+    bool no_prefetch;     /* by the shard's setting */
 };
 
 struct set_item {

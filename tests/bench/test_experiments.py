@@ -91,6 +91,11 @@ def table_of(name, darter, **settings):
     return [[cell.strip() for cell in line.split('|')[1:-1]] for line in done.stdout.splitlines() if line.startswith('| ')]
 
 
+def test_sets(darter):
+    rows = table_of('sets', darter, KEYS=2000, MEMBERS=2000, REQUESTS=2000, ROUNDS=1)[1:]
+    assert len(rows) == 7 and all(positive(row[1:4]) for row in rows if 'ms' not in row[0]), rows
+
+
 @pytest.mark.skipif(not shutil.which('callgrind_control'), reason='valgrind is not installed')
 def test_growth(darter):
     rows = [row for row in table_of('growth', darter, KEYS=180000, REQUESTS=2000) if row[2].isdigit()]
