@@ -58,6 +58,10 @@ BATCH_INLINE void batch_prefetch_arguments(const struct hop *h) {
     __builtin_prefetch(last->p + last->size);
 }
 
+/* Stage 3 for the containers of a group whose row asks for it: their page; or their map, the place of the page of the first field that the command names, and
+ * that page. entries: what each hop will probably find, or NULL. */
+void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const struct entry *const *entries, uint32_t n);
+
 /* Stages 0 to 3 for a group. */
 BATCH_INLINE void batch_prefetch(const struct shard *s, const struct hop *hops, uint32_t n, bool foreign) {
     const struct entry *entries[BATCH_GROUP_MAX];
@@ -76,8 +80,13 @@ BATCH_INLINE void batch_prefetch(const struct shard *s, const struct hop *hops, 
     for (uint32_t i = 0; i < n; i++)
         entries[i] = hops[i].flags & HOP_NO_KEY ? NULL : table_prefetch_entry(batch_table(s, &hops[i]), hops[i].hash);
     if (level < PREFETCH_FULL) return;
-    for (uint32_t i = 0; i < n; i++)
-        if (entries[i]) batch_prefetch_value(entries[i], hops[i].flags & HOP_VALUE);
+    bool containers = false;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!entries[i]) continue;
+        batch_prefetch_value(entries[i], hops[i].flags & HOP_VALUE);
+        containers |= entry_type(entries[i]) != TYPE_STRING;
+    }
+    if (__builtin_expect(containers, 0)) batch_prefetch_fields(s, hops, entries, n);
 }
 
 /* batch_run with another size of group, a constant: for measuring. */
