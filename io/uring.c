@@ -34,6 +34,8 @@
 #define QUICK_SEND_BYTES 65536
 /* How long the wait counts on that, when a socket turns out to be full. */
 #define QUICK_SEND_NS 1000000
+/* Buffers in the kernel's ring at first. */
+#define ON_SHOW_FIRST 16
 /* sqe->len has 32 bits, and the kernel stops at 2 GiB - 4 KiB. */
 #define SEND_BYTES_MAX (1u << 30)
 
@@ -46,7 +48,12 @@ enum other { OTHER_IGNORED, OTHER_WAKE, OTHER_WAKE_FD, OTHER_ACCEPT, OTHER_WATCH
 struct uring {
     struct proactor base;
     struct io_uring ring;
+    /* The kernel takes buffers from its ring in turn, so all that lie there go round, through memory and caches. Only some do, on_show; the
+     * other free ones are a stack. on_show_max doubles whenever the ring runs out. */
     struct io_uring_buf_ring *free_buffers;
+    uint32_t on_show, on_show_max;
+    bool ran_out;
+    uint32_t *stacked, n_stacked;
     unsigned given_back;  /* buffers written into the ring of buffers, not yet shown to the kernel */
     unsigned taken, end;  /* completions of this turn: taken so far, and where they end (ring positions from cq_start) */
     unsigned quick_sends; /* sends queued since the last wait that it counts on */
@@ -81,11 +88,17 @@ static void arm_pool(struct uring *u, struct stream *s, bool once) {
 }
 
 static void put_buffer(struct uring *u, uint32_t buffer) {
+    if (u->on_show >= u->on_show_max) {
+        u->stacked[u->n_stacked++] = buffer;
+        return;
+    }
+    u->on_show++;
     io_uring_buf_ring_add(u->free_buffers, backend_buffer(&u->base, buffer), u->base.buffer_size, (unsigned short)buffer,
         io_uring_buf_ring_mask(u->base.buffer_count), (int)u->given_back++);
 }
 
 static void show_buffers(struct uring *u) {
+    while (u->n_stacked && u->on_show < u->on_show_max) put_buffer(u, u->stacked[--u->n_stacked]);
     if (u->given_back) io_uring_buf_ring_advance(u->free_buffers, (int)u->given_back);
     u->given_back = 0;
 }
@@ -103,7 +116,10 @@ static int try_receive(struct uring *u) {
         if (q) {
             bool right = q->res == 1 && (q->flags & IORING_CQE_F_MORE) && (q->flags & IORING_CQE_F_BUFFER);
             result = right ? 0 : q->res < 0 ? q->res : -EOPNOTSUPP;
-            if (q->flags & IORING_CQE_F_BUFFER) put_buffer(u, q->flags >> IORING_CQE_BUFFER_SHIFT);
+            if (q->flags & IORING_CQE_F_BUFFER) {
+                u->on_show--;
+                put_buffer(u, q->flags >> IORING_CQE_BUFFER_SHIFT);
+            }
             io_uring_cqe_seen(&u->ring, q);
         } else if (rc < 0) result = rc;
     }
@@ -132,7 +148,10 @@ static int set_up_buffers(struct uring *u) {
     int rc = io_uring_register_buf_ring(&u->ring, &reg, 0);
     if (rc) return rc;
     io_uring_buf_ring_init(u->free_buffers);
-    for (uint32_t i = 0; i < n; i++) put_buffer(u, i);
+    u->stacked = malloc(n * sizeof *u->stacked);
+    if (!u->stacked) return -ENOMEM;
+    u->on_show_max = n < ON_SHOW_FIRST ? n : ON_SHOW_FIRST;
+    for (uint32_t i = n; i-- > 0;) put_buffer(u, i);
     show_buffers(u);
     return 0;
 }
@@ -181,6 +200,7 @@ static void uring_close(struct proactor *p) {
         io_uring_queue_exit(&u->ring);
     }
     if (u->free_buffers) munmap(u->free_buffers, p->buffer_count * sizeof(struct io_uring_buf));
+    free(u->stacked);
     backend_finish(p);
     free(u);
 }
@@ -274,9 +294,11 @@ static void look(struct uring *u) {
 static void uring_wait(struct proactor *p, uint64_t deadline_ns) {
     struct uring *u = (struct uring *)p;
     give_ring_back(u);
+    if (u->ran_out && u->on_show_max < p->buffer_count) u->on_show_max *= 2;
+    u->ran_out = false;
     show_buffers(u);
     /* The starved first, and not more of them than there are buffers: those that are armed already take theirs only after this submit. */
-    for (uint32_t room = p->buffers_free; room && p->lists[LIST_STARVED].first; room--) settle(u, p->lists[LIST_STARVED].first);
+    for (uint32_t room = u->on_show; room && p->lists[LIST_STARVED].first; room--) settle(u, p->lists[LIST_STARVED].first);
     while (p->lists[LIST_UNSETTLED].first) settle(u, p->lists[LIST_UNSETTLED].first);
     arm_listeners_and_watchers(u);
 
@@ -320,6 +342,7 @@ static bool pool_received(struct uring *u, struct stream *s, const struct io_uri
         s->ops_out--;
     }
     if (q->flags & IORING_CQE_F_BUFFER) {
+        u->on_show--;
         u->base.buffers_free--;
         if (q->res > 0 && !s->removing) {
             if (over) backend_unsettle(&u->base, s);
@@ -330,8 +353,10 @@ static bool pool_received(struct uring *u, struct stream *s, const struct io_uri
         proactor_give_buffer(&u->base, buffer);
     }
     if (s->removing) let_go(u, s);
-    else if (q->res == -ENOBUFS) line_up(u, s);
-    else if (q->res == -ECANCELED || q->res == -EINTR || q->res == -EAGAIN) backend_unsettle(&u->base, s);
+    else if (q->res == -ENOBUFS) {
+        u->ran_out = true;
+        line_up(u, s);
+    } else if (q->res == -ECANCELED || q->res == -EINTR || q->res == -EAGAIN) backend_unsettle(&u->base, s);
     else {
         s->ended = true;
         *ev = (struct event){.kind = EV_CLOSED, .stream = s, .result = q->res};

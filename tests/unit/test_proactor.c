@@ -257,6 +257,33 @@ static void shares_buffers_fairly(struct world *w) {
     close_world(w);
 }
 
+/* What few streams bring goes through few buffers, which stay in the caches, and the others' memory is never touched; all are there when they are needed. */
+static void few_buffers_go_round(struct world *w) {
+    enum { BUFFERS = 256, STREAMS = 100 };
+    open_world(w, 4096, BUFFERS);
+    open_conns(w, STREAMS);
+    for (unsigned round = 0; round < 2 * BUFFERS; round++) {
+        put(&w->conns[round % 4], 100);
+        UNTIL(w, w->conns[round % 4].received == w->conns[round % 4].put);
+    }
+    assert_in_range(w->buffers_seen, 1, 16);
+    w->hold = true;
+    for (unsigned i = 0; i < STREAMS; i++) put(&w->conns[i], 100);
+    for (unsigned i = 0; i < STREAMS; i++) UNTIL(w, w->conns[i].received == w->conns[i].put);
+    assert_int_equal(w->held_count, STREAMS);
+    for (unsigned i = 0; proactor_free_buffers(w->p); i++) {
+        struct conn *c = &w->conns[i % STREAMS];
+        put(c, 1000);
+        UNTIL(w, c->received == c->put || !proactor_free_buffers(w->p));
+    }
+    assert_int_equal(w->buffers_seen, BUFFERS);
+    w->hold = false;
+    give_held(w);
+    for (unsigned i = 0; i < STREAMS; i++) UNTIL(w, w->conns[i].received == w->conns[i].put);
+    assert_sleeps(w);
+    close_world(w);
+}
+
 static void goes_on_when_buffers_come_back(struct world *w) {
     open_world(w, 1024, 4);
     open_conns(w, 3);
@@ -830,6 +857,7 @@ static const struct case_of cases[] = {
     {"stops receiving into a place", stops_receiving_into_a_place, true},
     {"receives into a place without buffers", receives_into_a_place_without_buffers, true},
     {"shares buffers fairly", shares_buffers_fairly, true},
+    {"few buffers go round", few_buffers_go_round, true},
     {"goes on when buffers come back", goes_on_when_buffers_come_back, true},
     {"sends to a slow reader", sends_to_a_slow_reader, true},
     {"sends 64 pieces", sends_64_pieces, true},

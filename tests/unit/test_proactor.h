@@ -54,6 +54,8 @@ struct world {
     bool hold; /* keep receive buffers instead of giving them back */
     uint32_t held[65536];
     unsigned held_count;
+    bool seen[1024]; /* buffers that something came in */
+    unsigned buffers_seen;
 };
 
 static inline char pattern(unsigned id, uint64_t at) { return (char)(at * 31 + (at >> 8) * 17 + id * 101); }
@@ -131,6 +133,8 @@ static inline void take(struct world *w, const struct event *ev) {
         check(ev->data, c->id, c->received, ev->size);
         c->received += ev->size;
         w->held[w->held_count++] = ev->buffer;
+        w->buffers_seen += ev->buffer < sizeof w->seen && !w->seen[ev->buffer];
+        if (ev->buffer < sizeof w->seen) w->seen[ev->buffer] = true;
         if (c->place_left) { /* what came too early for its place is copied there */
             size_t n = ev->size < c->place_left ? ev->size : c->place_left;
             memcpy(c->place, ev->data, n);
