@@ -78,6 +78,7 @@ static inline enum hop_result run_into(struct batch_run *x, struct hop *h, struc
     return result;
 }
 
+/* Those without a place come before all that have one. */
 __attribute__((cold)) void run_record_all(struct batch *first) {
     struct batch *reversed = NULL;
     for (struct batch *b = first, *next; b; b = next) {
@@ -206,8 +207,7 @@ static inline __attribute__((always_inline)) void exec_foreign_quiet(void *ctx, 
     else exec_foreign(ctx, h);
 }
 
-/* Those without a place come before all that have one. */
-/* A transaction's member, or a piece, leaves the shard's order; what it made ready may be taken now. */
+/* A transaction's member, a piece, or a hop that waited or was sliced leaves the shard's order; what it made ready may be taken now. */
 static void leave(struct shard *s, struct member *m) {
     schedule_remove(&s->schedule, m);
     if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s, m);
@@ -304,7 +304,7 @@ static bool run_late(struct thread *t, struct shard *s, struct deferred *d) {
     after_hop(&x, h, &d->reply, 0, 0);
     if (t->measure.weight || h->flags & HOP_TIMED || d->sliced) count_time(&x, h, d->cycles);
     d->slow = x.slow;
-    schedule_remove(&s->schedule, &d->member);
+    leave(s, &d->member);
     serve(t, s);
     /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
     uint32_t from = b->message.from;
