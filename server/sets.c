@@ -170,10 +170,29 @@ static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
+/* A large set's members are replied in slices of so many buckets, of a dozen members each. The hop's state is then the next bucket + HOP_IN_SLICES. */
+#define SLICE_BUCKETS 128u
+
 static enum hop_result smembers(struct shard *s, struct hop *h, struct reply *r) {
-    struct set x;
-    if (open_read(s, h, &x, r)) reply_all_items(r, &x);
-    return HOP_DONE;
+    const struct arg *name = hop_key(h, 0);
+    struct set_item m;
+    struct key k;
+    if (h->state) key_look(s, s->dbs[h->db], h->hash, name->p, name->size, &k);
+    else key_read(s, h, &k);
+    if (!is_set(&k, r)) return HOP_DONE;
+    struct set x = set_open(s, &k);
+    uint64_t buckets = fields_buckets(&x.fields);
+    if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
+    struct set_walk w = {.fields.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
+    uint64_t end = w.fields.bucket + SLICE_BUCKETS;
+    if (!w.fields.bucket) reply_set(r, set_count(&x));
+    while (set_next(&x, &w, &m)) {
+        reply_item(r, &m);
+        if (w.fields.index == 0 && w.fields.bucket >= end) break;
+    }
+    if (w.fields.bucket >= buckets) return HOP_DONE;
+    h->state = w.fields.bucket + HOP_IN_SLICES;
+    return HOP_AGAIN;
 }
 
 /* An intset is given as a whole, as Redis does. */

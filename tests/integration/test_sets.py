@@ -235,3 +235,24 @@ def test_refused_memory_changes_nothing(start):
         assert c.command('EXISTS', 'to') == 0
         assert c.command('SREM', 's0', 'set 0 member 1') == 1
         assert [c.command('SCARD', 's%d' % i) for i in range(made)] == [9999] + [10000] * (made - 1)
+
+
+def long_slices(client):
+    text = client.command('INFO', 'threads').decode()
+    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
+
+
+def test_smembers_of_a_large_set_goes_in_slices(client):
+    members = {b'member:%d' % i for i in range(30000)}
+    fill(client, 's', members)
+    before = long_slices(client)
+    assert text(client, 's') == members
+    assert long_slices(client) - before >= 30000 / 12 / 128 / 2
+    replies = client.pipeline([('SMEMBERS', 's'), ('SADD', 's', 'new'), ('SMEMBERS', 's'), ('DEL', 's'), ('SMEMBERS', 's')])
+    assert set(replies[0]) == members and replies[1] == 1 and set(replies[2]) == members | {b'new'} and replies[3:] == [1, []]
+    fill(client, 's', members)
+    client.command('MULTI')
+    client.command('SMEMBERS', 's')
+    client.command('SPOP', 's', 29990)
+    whole, popped = client.command('EXEC')
+    assert set(whole) == members and len(set(popped)) == 29990
