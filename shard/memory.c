@@ -147,7 +147,11 @@ void *memory_alloc_packed(struct memory *m, size_t size) {
     return likely(block) ? block : alloc_slow(m, size);
 }
 
-void *memory_alloc(struct memory *m, size_t size) { return memory_alloc_packed(m, (size + 7) & ~(size_t)7); }
+void *memory_alloc(struct memory *m, size_t size) {
+    if (unlikely(size > MEMORY_SMALL_MAX))
+        return alloc_slow(m, size); /* not rounded: memory_free will ask for the usable size of this one */
+    return memory_alloc_packed(m, (size + 7) & ~(size_t)7);
+}
 
 void memory_free(struct memory *m, void *block, size_t size) {
     if (unlikely(size > MEMORY_SMALL_MAX)) {
