@@ -116,29 +116,65 @@ static int64_t count_range(const char *p, struct range x) {
     return (int64_t)bits_count(p + from, (size_t)(to - from)) - __builtin_popcountll(beside);
 }
 
-static enum hop_result bitcount(struct shard *s, struct hop *h, struct reply *r) {
-    struct key k;
-    char scratch[INT64_TEXT_SIZE];
-    size_t size;
+/* A large value is looked at in slices of so many bytes: about 50 us. Its key is locked meanwhile, so it does not change. */
+#define LOOK_BYTES ((int64_t)1 << 20)
+
+/* The range that is left for the slices from the nth on; and the part of it that is the nth's. */
+static struct range left_after(struct range x, uint64_t n) {
+    struct range left = {(x.first / 8 + (int64_t)n * LOOK_BYTES) * 8, x.end};
+    return n ? left : x;
+}
+static struct range part_of(struct range left) {
+    int64_t end = (left.first / 8 + LOOK_BYTES) * 8;
+    return (struct range){left.first, left.end < end ? left.end : end};
+}
+
+/* The place of a sliced hop: the number of its next slice, and what it has counted. A value of 4 GiB has 2^12 slices and 2^35 bits. */
+#define COUNTED_BITS 40u
+
+/* Reads the arguments. False: it was replied. */
+static bool bitcount_range(const struct hop *h, size_t size, struct range *x, struct reply *r) {
     int64_t start, end, unit = 8;
-    if (!key_read(s, h, &k)) {
-        reply_int(r, 0);
-        return HOP_DONE;
-    }
-    if (!is_string(&k, r)) return HOP_DONE;
-    const char *p = key_string(&k, scratch, &size);
-    if (h->argc == 2) {
-        reply_int(r, (int64_t)bits_count(p, size));
-        return HOP_DONE;
-    }
+    *x = (struct range){0, (int64_t)size * 8};
+    if (h->argc == 2) return true;
     if (h->argc != 4 && h->argc != 5) {
         reply_syntax_error(r);
-        return HOP_DONE;
+        return false;
     }
-    if (!arg_int64(&h->argv[2], &start, r) || !arg_int64(&h->argv[3], &end, r)) return HOP_DONE;
-    bool backwards = start < 0 && end < 0 && start > end;
-    if (!backwards && h->argc == 5 && !arg_unit(&h->argv[4], &unit, r)) return HOP_DONE;
-    reply_int(r, backwards ? 0 : count_range(p, range_of(start, end, unit, size)));
+    if (!arg_int64(&h->argv[2], &start, r) || !arg_int64(&h->argv[3], &end, r)) return false;
+    if (start < 0 && end < 0 && start > end) {
+        reply_int(r, 0);
+        return false;
+    }
+    if (h->argc == 5 && !arg_unit(&h->argv[4], &unit, r)) return false;
+    *x = range_of(start, end, unit, size);
+    return true;
+}
+
+/* The value of a sliced hop's key: looked for once as every reader does, then without counting hits. NULL: none, or no string, and that was replied. */
+static const char *look_at(struct shard *s, const struct hop *h, char *scratch, size_t *size, int64_t otherwise, struct reply *r) {
+    struct key k;
+    const struct arg *name = hop_key(h, 0);
+    bool found = h->state ? key_look(s, s->dbs[h->db], h->hash, name->p, name->size, &k) : key_read(s, h, &k);
+    if (!found) reply_int(r, otherwise);
+    return found && is_string(&k, r) ? key_string(&k, scratch, size) : NULL;
+}
+
+static enum hop_result bitcount(struct shard *s, struct hop *h, struct reply *r) {
+    char scratch[INT64_TEXT_SIZE];
+    size_t size = 0;
+    struct range x;
+    const char *p = look_at(s, h, scratch, &size, 0, r);
+    if (!p || !bitcount_range(h, size, &x, r)) return HOP_DONE;
+    if (!h->state && (x.end - x.first) / 8 > LOOK_BYTES) return HOP_AGAIN;
+    uint64_t place = h->state ? h->state - HOP_IN_SLICES : 0, slice = place >> COUNTED_BITS;
+    struct range left = left_after(x, slice), part = part_of(left);
+    int64_t counted = (int64_t)(place & (((uint64_t)1 << COUNTED_BITS) - 1)) + count_range(p, part);
+    if (part.end < left.end) {
+        h->state = ((slice + 1) << COUNTED_BITS | (uint64_t)counted) + HOP_IN_SLICES;
+        return HOP_AGAIN;
+    }
+    reply_int(r, counted);
     return HOP_DONE;
 }
 
@@ -152,31 +188,39 @@ static int64_t find_in_range(const char *p, struct range x, bool one) {
     return at < x.end ? at : x.end;
 }
 
+/* What BITPOS is asked. False: an error was replied. */
+static bool bitpos_range(const struct hop *h, size_t size, struct range *x, struct reply *r) {
+    int64_t start = 0, end = -1, unit = 8;
+    if (h->argc > 6) {
+        reply_syntax_error(r);
+        return false;
+    }
+    if (h->argc > 3 && !arg_int64(&h->argv[3], &start, r)) return false;
+    if (h->argc > 5 && !arg_unit(&h->argv[5], &unit, r)) return false;
+    if (h->argc > 4 && !arg_int64(&h->argv[4], &end, r)) return false;
+    *x = range_of(start, end, unit, size);
+    return true;
+}
+
 static enum hop_result bitpos(struct shard *s, struct hop *h, struct reply *r) {
-    struct key k;
     char scratch[INT64_TEXT_SIZE];
-    size_t size;
-    int64_t one, start = 0, end = -1, unit = 8;
+    size_t size = 0;
+    int64_t one;
+    struct range x;
     if (!arg_int64(&h->argv[2], &one, r)) return HOP_DONE;
     if (one != 0 && one != 1) {
         reply_error(r, "ERR The bit argument must be 1 or 0.");
         return HOP_DONE;
     }
-    if (!key_read(s, h, &k)) {
-        reply_int(r, one ? -1 : 0);
-        return HOP_DONE;
+    const char *p = look_at(s, h, scratch, &size, one ? -1 : 0, r);
+    if (!p || !bitpos_range(h, size, &x, r)) return HOP_DONE;
+    uint64_t slice = h->state ? h->state - HOP_IN_SLICES : 0;
+    struct range left = left_after(x, slice), part = part_of(left);
+    int64_t at = find_in_range(p, part, one);
+    if (at >= part.end && part.end < left.end) {
+        if (h->state) h->state++; /* else the first slice is looked at once more, under the lock */
+        return HOP_AGAIN;
     }
-    if (!is_string(&k, r)) return HOP_DONE;
-    if (h->argc > 6) {
-        reply_syntax_error(r);
-        return HOP_DONE;
-    }
-    if (h->argc > 3 && !arg_int64(&h->argv[3], &start, r)) return HOP_DONE;
-    if (h->argc > 5 && !arg_unit(&h->argv[5], &unit, r)) return HOP_DONE;
-    if (h->argc > 4 && !arg_int64(&h->argv[4], &end, r)) return HOP_DONE;
-    const char *p = key_string(&k, scratch, &size);
-    struct range x = range_of(start, end, unit, size);
-    int64_t at = find_in_range(p, x, one);
     /* Zeros go on behind the end, unless an end was named. */
     bool found = at < x.end || (x.first < x.end && !one && h->argc < 5);
     reply_int(r, found ? at : -1);
@@ -292,7 +336,7 @@ static void bitfield_reads(struct shard *s, struct hop *h, size_t n, struct repl
     struct key k;
     char scratch[INT64_TEXT_SIZE];
     size_t size = 0;
-    bool changed;
+    bool changed = false;
     char *p = key_read(s, h, &k) && entry_type(k.entry) == TYPE_STRING ? (char *)(uintptr_t)key_string(&k, scratch, &size) : NULL;
     if (is_string(&k, r)) run_fields(h, n, p, size, &changed, r);
 }
@@ -573,7 +617,7 @@ const struct command commands_bitmap[] = {
         .group = "bitmap",
         .since = "2.6.0",
         .arity = -2,
-        .flags = CMD_READONLY,
+        .flags = CMD_READONLY | CMD_SLICED,
         .acl = ACL_BITMAP,
         .summary = "Count set bits in a string",
         .complexity = "O(N)",
@@ -623,7 +667,7 @@ const struct command commands_bitmap[] = {
         .group = "bitmap",
         .since = "2.8.7",
         .arity = -3,
-        .flags = CMD_READONLY,
+        .flags = CMD_READONLY | CMD_SLICED,
         .acl = ACL_BITMAP,
         .summary = "Find first bit set or clear in a string",
         .complexity = "O(N)",

@@ -74,6 +74,12 @@ def test_lending(darter, tmp_path):
     assert all(positive(row[1:7]) for row in rows), text
 
 
+def test_bits(darter, tmp_path):
+    text, rows = experiment('bits', darter, tmp_path, MIB=2, KEYS=5, REQUESTS=400, ROUNDS=1)
+    mine = [row for row in rows if len(row) == 4 and 'redis-server' not in row[1]]
+    assert len(mine) == 5 + 11 and all(positive(row[1:4]) for row in mine), text
+
+
 @pytest.mark.skipif(not shutil.which('callgrind_control'), reason='valgrind is not installed')
 def test_bytes(darter, tmp_path):
     text, rows = experiment('bytes', darter, tmp_path, KEYS=3000, REQUESTS=400)

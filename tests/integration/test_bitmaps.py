@@ -138,6 +138,22 @@ def test_bitcount_and_bitpos_of_large_values(server):
     assert c.command('BITCOUNT', 'k') == LARGE * 8 - 1
 
 
+def test_bitcount_and_bitpos_let_others_in(server):
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    size = 40 * MIB
+    slow.pipeline([('SETBIT', '{k}', size * 8 - 1, 1), ('SETBIT', '{k}', MIB * 8, 1), ('SETBIT', '{k}', MIB * 8 - 1, 1), ('SET', '{k}x', 'y')])
+    for command, reply in ((('BITCOUNT', '{k}'), 3), (('BITCOUNT', '{k}', 7, -2, 'BIT'), 2), (('BITPOS', '{k}', 1, MIB + 1), size * 8 - 1), (('BITPOS', '{k}', 1, MIB * 8 + 3, -2, 'BIT'), -1), (('BITPOS', '{k}', 1), MIB * 8 - 1)):
+        before = long_slices(server)
+        assert slow.command(*command) == reply
+        assert command[-1] == 1 or long_slices(server) >= before + 30
+    # Replies keep their order, and see what came before.
+    assert slow.pipeline([('GETBIT', '{k}', 5), ('BITCOUNT', '{k}'), ('SETBIT', '{k}', 5, 1), ('BITCOUNT', '{k}'), ('GET', '{k}x')]) == [0, 3, 0, 4, b'y']
+    assert answered_first(slow, encode('BITCOUNT', '{k}'), other, ('GET', '{k}x'), b'y')
+    slow.command('MULTI')
+    slow.pipeline([('BITCOUNT', '{k}'), ('BITPOS', '{k}', 1)])
+    assert slow.command('EXEC') == [4, 5]
+
+
 def test_memory_refused_changes_nothing(start):
     server = start(options=[('maxmemory', '20mb')])
     c = server.client(timeout=PATIENCE)
