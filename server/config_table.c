@@ -81,6 +81,9 @@ const struct directive directives[] = {
     CHOICE("huge-pages", huge_pages, names_huge, "auto", FIXED, "Advise huge pages for the table and small values"),
 
     GROUP("Small forms of values"),
+    NUMBER("hash-max-listpack-entries", hash_max_listpack_entries, 0, MAX, "512", MUTABLE, "Most fields of a small hash", .alias = "hash-max-ziplist-entries"),
+    BYTES("hash-max-listpack-value", hash_max_listpack_value, 0, MAX, "64", MUTABLE, "Longest field or value of a small hash", .alias = "hash-max-ziplist-value"),
+    NUMBER("set-max-intset-entries", set_max_intset_entries, 0, MAX, "512", MUTABLE, "Most elements of a set of integers in its small form"),
     BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", MUTABLE, "Largest sparse HyperLogLog"),
 
     GROUP("Process and log"),
@@ -186,11 +189,8 @@ const struct directive directives[] = {
     TEXT("aof_rewrite_cpulist", aof_rewrite_cpulist, "", YET_FIXED, "CPUs for rewriting the append log"),
 
     GROUP("Accepted, no effect yet: small forms of values"),
-    NUMBER("hash-max-listpack-entries", hash_max_listpack_entries, 0, MAX, "512", YET, "Most fields of a small hash", .alias = "hash-max-ziplist-entries"),
-    BYTES("hash-max-listpack-value", hash_max_listpack_value, 0, MAX, "64", YET, "Longest field or value of a small hash", .alias = "hash-max-ziplist-value"),
     NUMBER("list-max-listpack-size", list_max_listpack_size, INT32_MIN, INT32_MAX, "-2", YET, "Most elements of a list's node, or its size: -1 to -5 are 4 to 64 KiB", .alias = "list-max-ziplist-size"),
     NUMBER("list-compress-depth", list_compress_depth, 0, INT32_MAX, "0", YET, "Nodes at each end of a list that are not compressed; 0: none is"),
-    NUMBER("set-max-intset-entries", set_max_intset_entries, 0, MAX, "512", MUTABLE, "Most elements of a set of integers in its small form"),
     NUMBER("zset-max-listpack-entries", zset_max_listpack_entries, 0, MAX, "128", YET, "Most elements of a small sorted set", .alias = "zset-max-ziplist-entries"),
     BYTES("zset-max-listpack-value", zset_max_listpack_value, 0, MAX, "64", YET, "Longest element of a small sorted set", .alias = "zset-max-ziplist-value"),
     BYTES("stream-node-max-bytes", stream_node_max_bytes, 0, MAX, "4096", YET, "Largest node of a stream; 0: no limit"),

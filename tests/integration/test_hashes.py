@@ -199,3 +199,16 @@ def test_a_long_read_inside_exec_and_without_reply(client):
     assert set(keys) == {b'f%d' % i for i in range(BIG)} and n == BIG
     client.send(b'*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$4\r\nSKIP\r\n*2\r\n$5\r\nHKEYS\r\n$1\r\nh\r\n')
     assert client.command('HLEN', 'h') == BIG
+
+
+def test_a_hash_beyond_a_limit_is_shown_as_large_for_good(client):
+    for directive, more in [('hash-max-listpack-entries', ('f6', 'v')), ('hash-max-listpack-value', ('f1', 'longer'))]:
+        client.command('CONFIG', 'SET', 'hash-max-listpack-entries', '100', 'hash-max-listpack-value', '100')
+        client.command('CONFIG', 'SET', directive, '5')
+        client.command('DEL', 'h')
+        client.pipeline([('HSET', 'h', 'f%d' % i, 'v') for i in range(5)])
+        assert client.command('OBJECT', 'ENCODING', 'h') == b'listpack'
+        client.command('HSET', 'h', *more)
+        assert client.command('OBJECT', 'ENCODING', 'h') == b'hashtable'
+        client.command('HDEL', 'h', 'f1', 'f2', 'f3', 'f4', 'f6')
+        assert client.command('HKEYS', 'h') == [b'f0'] and client.command('OBJECT', 'ENCODING', 'h') == b'hashtable'
