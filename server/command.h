@@ -73,8 +73,7 @@ enum command_flags {
     CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
-    CMD_SESSION = 1 << 26,    /* not shown: of PLAN_CONNECTION: changes the connection (or more) by more than its database */
-    CMD_SETTLES = 1 << 27,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
+    CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */
@@ -143,6 +142,10 @@ bool spread_write(const struct spread *x, const struct hop *h, uint32_t nth, str
 
 /* Runs while every shard of the spread is held; appends one RESP value. Written once, it serves one shard (a hop) and several (exclusive). */
 typedef void spread_fn(const struct spread *x, struct hop *h, struct reply *r);
+/* A hop that runs the on_spread of its row where one shard has all keys. */
+hop_fn spread_on_one;
+/* A hop that runs the on_shard of its row to its end, however much it has to do. */
+hop_fn hop_to_its_end;
 
 /* PLAN_SPREAD over several shards as waves of hops (steps.h). */
 typedef bool steps_fn(struct thread *t, struct task *k, struct reply *r);

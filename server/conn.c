@@ -141,9 +141,10 @@ struct reply *conn_reply_begin(struct thread *t, struct conn *c) {
 
 /* A reply that waits for those of earlier commands. It may be longer than an argument, so its size is beside it. */
 struct saved {
-    size_t size;
+    size_t size, capacity;
     char bytes[];
 };
+#define SAVED_ROOM 256u /* of a pipeline's next replies of this kind: a MULTI and what is queued in it */
 
 static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r) {
     (void)s;
@@ -152,23 +153,35 @@ static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r
     return HOP_DONE;
 }
 
-/* Earlier commands are unfinished: the reply takes its place among them. */
-static void save_reply(struct thread *t, struct conn *c, const struct reply *r) {
-    struct saved *saved = mi_malloc(sizeof *saved + r->size);
-    if (!saved) {
+static void save_reply(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered, size_t capacity) {
+    static struct saved nothing; /* so that the hop is there even if the stream can't go on */
+    struct saved *saved = mi_malloc(sizeof *saved + capacity);
+    if (saved) {
+        saved->size = r->size;
+        saved->capacity = capacity;
+        if (r->size) memcpy(saved->bytes, r->p, r->size);
+        tick_add_memory(thread_tick(t), saved);
+    } else {
         c->out.failed = true;
-        return;
+        saved = &nothing;
     }
-    saved->size = r->size;
-    memcpy(saved->bytes, r->p, r->size);
-    tick_add_memory(thread_tick(t), saved);
     struct arg only = {(const char *)saved, sizeof *saved, 0};
-    struct hop *h = outbox_add(t, t->id, c, &only, 1, c->first || !thread_holds(t));
+    struct hop *h = outbox_add(t, shard, c, &only, 1, ordered);
     h->run = run_saved;
     h->row = 0;
     h->flags = HOP_NO_KEY;
     h->n_keys = 0;
     h->hash = 0;
+}
+
+/* Behind the one that was saved last, if nothing of the connection has come since. */
+static bool join_saved(const struct thread *t, const struct conn *c, const struct reply *r) {
+    const struct hop *h = outbox_own_last(t, c);
+    struct saved *saved = h && h->run == run_saved ? (struct saved *)(uintptr_t)h->argv[0].p : NULL;
+    if (!saved || saved->capacity - saved->size < r->size) return false;
+    memcpy(saved->bytes + saved->size, r->p, r->size);
+    saved->size += r->size;
+    return true;
 }
 
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
@@ -177,7 +190,15 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
         return;
     }
     if (r->failed) c->out.failed = true;
-    if (!c->reply_off && !c->reply_skip && r->size) save_reply(t, c, r);
+    if (c->reply_off || c->reply_skip || !r->size || join_saved(t, c, r)) return;
+    /* Earlier commands are unfinished: the reply takes its place among them. */
+    save_reply(t, c, r, t->id, c->first || !thread_holds(t), r->size < SAVED_ROOM ? SAVED_ROOM : r->size);
+}
+
+/* Without room, so that nothing that comes behind the group joins it. */
+void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered) {
+    if (r->failed) c->out.failed = true;
+    save_reply(t, c, &(struct reply){.p = r->p, .size = c->reply_off || c->reply_skip ? 0 : r->size}, shard, ordered, r->size);
 }
 
 /* ---- limits ---- */

@@ -116,6 +116,8 @@ struct reply *conn_output(struct thread *t, struct conn *c, bool aside);
 /* Where a reply that is made now goes; after writing call conn_reply_end. */
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);
+/* The same inside a group of hops for a shard, where the reply takes its place. */
+void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered);
 
 /* dispatch.c: false: the command must wait (state WAITING was set); nothing was done. */
 bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc);
@@ -124,11 +126,16 @@ bool conn_drained(struct thread *t, struct conn *c);
 /* Runs a PLAN_CONNECTION command; its reply goes to r. */
 void conn_run(struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, struct reply *r);
 
-static inline uint8_t conn_hop_flags(const struct conn *c, const struct command *row) {
+/* A hop's flags: what the command's row says, and the connection. */
+static inline uint8_t row_hop_flags(const struct command *row) {
     uint8_t flags = 0;
     if (row->flags & CMD_WRITE) flags |= HOP_WRITE;
     if (row->flags & CMD_VALUE_HINT) flags |= HOP_VALUE;
     if (!(row->flags & (CMD_FAST | CMD_CHEAP))) flags |= HOP_TIMED;
+    return flags;
+}
+static inline uint8_t conn_hop_flags(const struct conn *c) {
+    uint8_t flags = 0;
     if (__builtin_expect(c->no_touch, 0)) flags |= HOP_NO_TOUCH;
     if (__builtin_expect(c->reply_off | c->reply_skip, 0)) flags |= HOP_NO_REPLY;
     return flags;

@@ -41,14 +41,11 @@ static struct batch *piece(struct thread *t, struct task *k, uint32_t shard, uin
     return task_piece(t, k, shard, k->argv, k->argc, 0, NULL, 1, state);
 }
 
-void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool waits, bool owner_only) {
+void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool owner_only) {
     struct batch *b = piece(t, k, shard, state);
     b->owner_only = owner_only;
-    if (waits) b->order = PIECE_LOCAL;
     outbox_send_piece(t, b);
 }
-
-const struct reply *course_piece_reply(const struct task *k, uint32_t shard) { return &k->pieces[shard]->replies; }
 
 void course_drop_pieces(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < t->n_threads; s++) {

@@ -24,7 +24,7 @@ struct task_course {
     void (*on)(struct thread *t, struct task *k, void *of);
     void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
-    /* What waits in the name of a piece that was sent to do so; of whoever holds the shard. */
+    /* What waits in the name of a piece of order PIECE_LOCAL; of whoever holds the shard. */
     struct member *(*member)(const struct hop *piece);
 };
 
@@ -32,11 +32,9 @@ struct task_course {
 struct task *course_start(struct thread *t, struct conn *c, const struct task_command *command, const struct task_course *course, void *of);
 void course_end(struct thread *t, struct task *k);
 
-/* A piece: the row's on_shard with this state. waits: where transactions are under way it waits for those that it conflicts with, as its course's member() says.
- * owner_only: no borrower runs it. */
-void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool waits, bool owner_only);
-/* What a piece that is back replied. Then either all goes into the output, or nothing is wanted. */
-const struct reply *course_piece_reply(const struct task *k, uint32_t shard);
+/* A piece: the row's on_shard with this state. owner_only: no borrower runs it. */
+void course_send(struct thread *t, struct task *k, uint32_t shard, uint64_t state, bool owner_only);
+/* What the pieces that are back replied: all goes into the output, or nothing is wanted. */
 void course_take(struct thread *t, struct task *k);
 void course_drop_pieces(struct thread *t, struct task *k);
 

@@ -3,13 +3,22 @@
 #include <mimalloc.h>
 #include <stdlib.h>
 
+#include "server/exec.h"
 #include "server/thread.h"
 
-bool hop_must_wait(const struct shard *s, const struct hop *h) {
+static bool meets(const struct shard *s, const struct hop *h) {
     bool write = h->flags & HOP_WRITE;
     if (h->flags & HOP_NO_KEY) return false;
     for (uint32_t i = 0; i < h->n_keys; i++)
         if (schedule_conflicts(&s->schedule, INTENT_DB, hop_hash(h, i), write)) return true;
+    return false;
+}
+
+bool hop_must_wait(const struct shard *s, const struct hop *h) {
+    for (const struct watch *w = exec_watched(h); w; w = w->next_of)
+        if (schedule_conflicts(&s->schedule, INTENT_DB, w->in.hash, false)) return true;
+    for (const struct hop *last = h + exec_together(h); h <= last; h++)
+        if (meets(s, h)) return true;
     return false;
 }
 
@@ -20,13 +29,35 @@ uint32_t hop_intents(const struct hop *h, struct intent *to) {
     return h->n_keys + 1;
 }
 
+/* The same of a hop with those that belong to it. */
+static uint32_t intents_together(const struct hop *h, struct intent *to) {
+    const struct hop *last = h + exec_together(h);
+    struct intent *first = to++;
+    bool writes = false;
+    for (const struct watch *w = exec_watched(h); w; w = w->next_of) intent_on_key(to++, INTENT_DB, w->in.hash, false);
+    for (; h <= last; h++) {
+        bool write = h->flags & HOP_WRITE;
+        writes |= write;
+        for (uint32_t i = 0; i < h->n_keys; i++) intent_on_key(to++, INTENT_DB, hop_hash(h, i), write);
+    }
+    intent_on_database(first, INTENT_DB, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+    return (uint32_t)(to - first);
+}
+
+static uint32_t intents_together_max(const struct hop *h) {
+    uint32_t n = 1;
+    for (const struct watch *w = exec_watched(h); w; w = w->next_of) n++;
+    for (const struct hop *last = h + exec_together(h); h <= last; h++) n += h->n_keys;
+    return n;
+}
+
 static struct deferred *defer(struct shard *s, struct batch *b, uint32_t index) {
     struct hop *h = &b->hops[index];
     if (!b->late) b->late = mi_calloc(BATCH_HOPS, sizeof *b->late);
-    struct deferred *d = mi_malloc(sizeof *d + hop_intents_max(h) * sizeof *d->intents);
+    struct deferred *d = mi_malloc(sizeof *d + intents_together_max(h) * sizeof *d->intents);
     if (!b->late || !d) abort(); /* it can neither run now nor wait */
     *d = (struct deferred){.message = {.kind = MESSAGE_LATE, .from = b->message.from}, .batch = b, .index = index};
-    d->member = (struct member){.local = true, .intents = d->intents, .n_intents = hop_intents(h, d->intents), .owner = d};
+    d->member = (struct member){.local = true, .intents = d->intents, .n_intents = intents_together(h, d->intents), .owner = d};
     b->late[index] = d;
     b->n_late++;
     schedule_add(&s->schedule, &d->member);

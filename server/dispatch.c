@@ -111,7 +111,7 @@ static inline struct hop *add_hop(
     h->row = row->number;
     h->key_first = (uint8_t)row->key_first;
     h->key_step = (uint8_t)row->key_step;
-    h->flags = conn_hop_flags(c, row);
+    h->flags = row_hop_flags(row) | conn_hop_flags(c);
     return h;
 }
 
@@ -136,12 +136,6 @@ static void single(struct thread *t, struct conn *c, const struct command *row, 
     if (!h) return;
     h->hash = hash;
     h->n_keys = 1;
-}
-
-static enum hop_result run_spread(struct shard *s, struct hop *h, struct reply *r) {
-    struct spread x = {&s, 1};
-    command_by_number(h->row)->on_spread(&x, h, r);
-    return HOP_DONE;
 }
 
 /* Several keys on one shard: one hop, with the hashes of all. Returns false if they are on several (nothing was done). */
@@ -173,7 +167,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     h->n_keys = n_keys;
     h->hashes = memory ? hashes : NULL;
     if (n_keys > 1) h->flags |= HOP_TIMED;
-    if (row->plan == PLAN_SPREAD) h->run = run_spread;
+    if (row->plan == PLAN_SPREAD) h->run = spread_on_one;
     return true;
 }
 
@@ -195,7 +189,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     }
     if (!n_keys) { /* its arguments tell of no keys that could be: it replies what is wrong */
         struct hop *h = add_keyless(t, c, row, argv, argc);
-        if (h) h->run = run_spread;
+        if (h) h->run = spread_on_one;
         return true;
     }
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
@@ -306,7 +300,7 @@ static bool exclusive(struct thread *t, struct conn *c, const struct command *ro
     }
     struct hop *h = add_hop(t, c, row, t->id, argv, argc);
     if (!h) return true;
-    h->run = run_spread;
+    h->run = spread_on_one;
     h->n_keys = 0;
     h->hash = 0;
     h->flags |= HOP_NO_KEY;

@@ -1,7 +1,8 @@
-/* In this file: one command on shards that are held; a transaction: what is kept of it, where it runs, the two ways, and its end.
+/* In this file: one command on shards that are held; the group of hops on one shard; what takes longer: what is kept of it, while all shards are held, its end.
+ *
+ * The states of what takes longer:
  *
  *   state   | what it is                                          | leaves to
- *   PIECE   | one piece is on its way to the shard of all keys    | done
  *   SCHEDULED ... LEAVING: exec_shards.c
  *   TOKEN   | all shards are to stand still                       | HELD
  *   HELD    | they do: commands run, up to one that must wait     | EVERYWHERE, DISK, done
@@ -26,25 +27,18 @@
 /* ---- one command, on shards that are held ---- */
 
 struct hop exec_hop(struct conn *c, const struct queued *q) {
-    return (struct hop){.origin = c,
-        .hash = q->n_keys ? q->hashes[0] : 0,
-        .run = q->row->on_shard,
-        .argv = q->argv,
-        .hashes = q->n_keys > 1 ? q->hashes : NULL,
-        .argc = q->argc,
-        .db = c->db,
-        .resp = c->resp,
-        .flags = (uint8_t)(conn_hop_flags(c, q->row) | (q->n_keys ? 0 : HOP_NO_KEY)),
-        .n_keys = q->n_keys,
-        .key_first = (uint8_t)q->row->key_first,
-        .key_step = (uint8_t)q->row->key_step,
-        .row = q->row->number};
+    struct hop h = q->hop;
+    h.origin = c;
+    h.db = c->db;
+    h.resp = c->resp;
+    h.flags |= conn_hop_flags(c);
+    return h;
 }
 
 static void run_whole(struct shard *s, struct hop *h, struct reply *r) { hop_run_whole(s, h, r); }
 
-static struct shard *shard_of(struct thread *t, const struct spread *x, const struct queued *q, uint32_t nth) {
-    return x->shards[thread_shard_of(t, exec_key(q, nth), q->hashes[nth])];
+static struct shard *shard_of(struct thread *t, const struct spread *x, struct queued *q, uint32_t nth) {
+    return x->shards[thread_shard_of(t, exec_key(q, nth), hop_hash(&q->hop, nth))];
 }
 
 /* A command that left a state to go on with (LCS): as a piece, whose reply may hold what is not to be sent. */
@@ -58,34 +52,34 @@ static void go_on_aside(struct thread *t, struct shard *s, struct hop *h, struct
     reply_drop(&piece);
 }
 
-static void spread_on_held(struct thread *t, struct hop *h, const struct queued *q, const struct spread *x, struct reply *r) {
-    h->hashes = q->hashes;
+static void spread_on_held(struct thread *t, struct hop *h, struct queued *q, const struct spread *x, struct reply *r) {
+    h->hashes = exec_hashes(q);
     q->row->on_spread(x, h, r);
     if (h->state) go_on_aside(t, x->shards[t->id], h, r);
     if (q->row->plan == PLAN_EXCLUSIVE) thread_take_config(t);
 }
 
 /* A value a key, one after the other. */
-static void each_on_held(struct thread *t, struct hop *h, const struct queued *q, const struct spread *x, struct reply *r) {
-    reply_array(r, q->n_keys);
+static void each_on_held(struct thread *t, struct hop *h, struct queued *q, const struct spread *x, struct reply *r) {
+    reply_array(r, q->hop.n_keys);
     h->flags |= HOP_PIECE;
     h->n_keys = 1;
     h->hashes = NULL;
-    for (uint32_t i = 0; i < q->n_keys; i++) {
-        h->hash = q->hashes[i];
+    for (uint32_t i = 0; i < q->hop.n_keys; i++) {
+        h->hash = hop_hash(&q->hop, i);
         h->argv = (struct arg *)(uintptr_t)exec_key(q, i) - h->key_first; /* as if it were the first key */
         run_whole(shard_of(t, x, q, i), h, r);
     }
 }
 
-uint32_t exec_gather(struct thread *t, const struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes) {
+uint32_t exec_gather(struct thread *t, struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes) {
     uint32_t n = 0, step = (uint32_t)q->row->key_step;
     struct arg *to = args;
-    *to++ = q->argv[0];
-    for (uint32_t i = 0; i < q->n_keys; i++) {
+    *to++ = q->hop.argv[0];
+    for (uint32_t i = 0; i < q->hop.n_keys; i++) {
         struct arg *from = (struct arg *)(uintptr_t)exec_key(q, i);
-        if (thread_shard_of(t, from, q->hashes[i]) != shard) continue;
-        hashes[n++] = q->hashes[i];
+        if (thread_shard_of(t, from, hop_hash(&q->hop, i)) != shard) continue;
+        hashes[n++] = hop_hash(&q->hop, i);
         for (uint32_t j = 0; j < step; j++) {
             *to++ = from[j];
             from[j].flags &= ~(uint32_t)ARG_BLOB;
@@ -95,9 +89,9 @@ uint32_t exec_gather(struct thread *t, const struct queued *q, uint32_t shard, s
 }
 
 /* A sum, or OK or the first error, of a piece for every shard. */
-static void pieces_on_held(struct thread *t, struct hop *h, const struct queued *q, const struct spread *x, struct reply *r) {
-    struct arg *args = mi_malloc((q->n_keys * h->key_step + 1) * sizeof *args);
-    uint64_t *hashes = mi_malloc(q->n_keys * sizeof *hashes);
+static void pieces_on_held(struct thread *t, struct hop *h, struct queued *q, const struct spread *x, struct reply *r) {
+    struct arg *args = mi_malloc((q->hop.n_keys * h->key_step + 1) * sizeof *args);
+    uint64_t *hashes = mi_malloc(q->hop.n_keys * sizeof *hashes);
     struct reply piece = {.resp = h->resp};
     int64_t sum = 0;
     bool failed = !args || !hashes;
@@ -127,7 +121,7 @@ static void pieces_on_held(struct thread *t, struct hop *h, const struct queued 
 }
 
 /* SCAN: from shard to shard while the piece says so. */
-static void cursor_on_held(struct thread *t, struct hop *h, const struct queued *q, const struct spread *x, struct reply *r) {
+static void cursor_on_held(struct thread *t, struct hop *h, struct queued *q, const struct spread *x, struct reply *r) {
     if (x->n == 1) {
         run_whole(x->shards[t->id], h, r);
         return;
@@ -135,7 +129,7 @@ static void cursor_on_held(struct thread *t, struct hop *h, const struct queued 
     struct reply *pieces = mi_calloc(x->n, sizeof *pieces), **list = mi_calloc(x->n, sizeof *list);
     uint32_t n = 0;
     h->flags |= HOP_PIECE;
-    for (uint32_t s = cursor_shard(&q->argv[1], x->n); pieces && list && s < x->n; s++) {
+    for (uint32_t s = cursor_shard(&q->hop.argv[1], x->n); pieces && list && s < x->n; s++) {
         pieces[n].resp = h->resp;
         run_whole(x->shards[s], h, &pieces[n]);
         h->state = scan_goes_on(&pieces[n]);
@@ -150,11 +144,11 @@ static void cursor_on_held(struct thread *t, struct hop *h, const struct queued 
     mi_free(list);
 }
 
-static void wrong_arity(const struct queued *q, struct reply *r) {
+static void wrong_arity(struct queued *q, struct reply *r) {
     reply_errorf(r, "ERR wrong number of arguments for '%s' command", q->row->name);
 }
 
-void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, const struct spread *x, struct reply *r) {
+void exec_on_held(struct thread *t, struct conn *c, struct queued *q, const struct spread *x, struct reply *r) {
     struct hop h = exec_hop(c, q);
     r->resp = c->resp;
     if (q->uneven) {
@@ -162,8 +156,8 @@ void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, cons
         return;
     }
     switch ((enum plan)q->row->plan) {
-    case PLAN_CONNECTION: conn_run(c, q->row, q->argv, q->argc, r); break;
-    case PLAN_SINGLE: run_whole(q->n_keys ? shard_of(t, x, q, 0) : x->shards[t->id], &h, r); break;
+    case PLAN_CONNECTION: conn_run(c, q->row, q->hop.argv, q->hop.argc, r); break;
+    case PLAN_SINGLE: run_whole(q->hop.n_keys ? shard_of(t, x, q, 0) : x->shards[t->id], &h, r); break;
     case PLAN_SPREAD:
     case PLAN_EXCLUSIVE: spread_on_held(t, &h, q, x, r); break;
     case PLAN_FANOUT:
@@ -178,231 +172,185 @@ void exec_on_held(struct thread *t, struct conn *c, const struct queued *q, cons
     }
 }
 
-/* ---- a transaction ---- */
+/* ---- as a group of hops ---- */
 
-static void hide_blobs(struct queued *q) {
-    for (uint32_t i = 0; i < q->argc; i++) q->argv[i].flags &= ~(uint32_t)ARG_BLOB;
-}
+/* So that a shard is not busy with it for long. */
+#define GROUP_KEYS_MAX (4 * FANOUT_KEYS_MAX)
 
-static void show_blobs(struct queued *q) {
-    for (uint32_t i = 0; i < q->argc; i++)
-        if (q->argv[i].flags & ARG_WAS_BLOB) q->argv[i].flags |= ARG_BLOB;
-}
-
-static void drop(struct exec *x) {
-    for (uint32_t i = 0; x->keeps_blobs && i < x->n; i++) show_blobs(x->commands[i]);
-    queue_drop(x->commands, x->n);
-    watchers_free(x->watchers, server.n_threads);
-    reply_drop(&x->saved);
-    exec_shards_drop(x);
-    mi_free(x->hops);
-    mi_free(x->results);
-    mi_free(x->intents);
-    mi_free(x);
-}
+/* Lies with what was queued, until the tick is retired. */
+struct group {
+    uint32_t n;          /* hops behind the head */
+    struct watcher *who; /* until the head has run */
+};
 
 static bool is_muted(const struct conn *c) { return c->reply_off || c->reply_skip; }
 
-static bool runs_alone(const struct command *row) { return row->on_shard == monitor_piece; }
+bool exec_runs_alone(const struct command *row) { return row->on_shard == monitor_piece; }
 
-bool exec_is_saved(const struct queued *q) { return q->uneven || q->row->plan == PLAN_CONNECTION || runs_alone(q->row); }
+static struct group *group_of(const struct hop *h) { return (struct group *)(uintptr_t)h->state; }
 
-/* ---- where it runs ---- */
+uint32_t exec_together(const struct hop *h) { return h->run == exec_head ? group_of(h)->n : 0; }
 
-#define NOWHERE UINT32_MAX
-#define EVERYWHERE (UINT32_MAX - 1)
+const struct watch *exec_watched(const struct hop *h) { return h->run == exec_head && group_of(h)->who ? group_of(h)->who->first : NULL; }
 
-static uint32_t both(uint32_t a, uint32_t b) { return a == NOWHERE || a == b ? b : b == NOWHERE ? a : EVERYWHERE; }
-
-static uint32_t where_one(struct thread *t, const struct queued *q) {
-    uint32_t where = NOWHERE;
-    switch ((enum plan)q->row->plan) {
-    case PLAN_CONNECTION: return NOWHERE;
-    case PLAN_SINGLE:
-        if (!q->n_keys) return t->id;
-        break;
-    case PLAN_BLOCKING:
-    case PLAN_FANOUT: break;
-    case PLAN_SPREAD:
-        if (!q->n_keys) return t->id;
-        if (q->row->flags & CMD_SLICED) return EVERYWHERE;
-        break;
-    default: return runs_alone(q->row) ? NOWHERE : EVERYWHERE;
-    }
-    for (uint32_t i = 0; i < q->n_keys && where != EVERYWHERE; i++) where = both(where, thread_shard_of(t, exec_key(q, i), q->hashes[i]));
-    return where;
-}
-
-/* The shard of all keys; NOWHERE: there are none; EVERYWHERE: there is no such shard, or it takes more. */
-static uint32_t where(struct thread *t, const struct exec *x) {
-    uint32_t at = NOWHERE;
-    bool session = false;
-    for (uint32_t s = 0; x->watchers && s < t->n_threads; s++)
-        if (x->watchers[s]) at = both(at, s);
-    bool watches = at != NOWHERE;
-    for (uint32_t i = 0; i < x->n && at != EVERYWHERE; i++) {
-        at = both(at, where_one(t, x->commands[i]));
-        session |= (x->commands[i]->row->flags & (CMD_SESSION | CMD_PROTECTED)) && x->commands[i]->row->plan == PLAN_CONNECTION;
-    }
-    /* What is resolved before it is known that nothing was touched must be nothing that is felt. (A database can be put back.) */
-    return session && watches ? EVERYWHERE : at;
-}
-
-/* ---- as one piece ---- */
-
-static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r) {
+static enum hop_result run_nothing(struct shard *s, struct hop *h, struct reply *r) {
     (void)s;
-    reply_bytes(r, h->argv[0].p, h->argv[0].size);
+    (void)h;
+    (void)r;
     return HOP_DONE;
 }
 
-enum hop_result exec_run_spread(struct shard *s, struct hop *h, struct reply *r) {
-    struct spread x = {&s, 1};
-    command_by_number(h->row)->on_spread(&x, h, r);
+/* Whether what the group watches is as it was. From here on nothing is watched. */
+static bool is_untouched(struct shard *s, struct group *g) {
+    struct watcher *who = g->who;
+    if (__builtin_expect(!who, 1)) return true;
+    bool valid = watch_is_valid(s, who);
+    g->who = NULL;
+    watch_forget(s, who);
+    watcher_free(who);
+    return valid;
+}
+
+enum hop_result exec_head(struct shard *s, struct hop *h, struct reply *r) {
+    struct group *g = group_of(h);
+    if (is_untouched(s, g)) {
+        reply_array(r, g->n);
+        return HOP_DONE;
+    }
+    reply_null_array(r);
+    for (struct hop *of = h + 1; of <= h + g->n; of++) {
+        of->run = run_nothing;
+        of->row = 0; /* it does not count */
+    }
     return HOP_DONE;
 }
 
-/* A command of the connection, or one that is refused: its reply, until its turn. */
-void exec_resolve_one(struct thread *t, struct conn *c, const struct queued *q, struct exec *x, struct result *result) {
-    size_t before = x->saved.size;
-    uint64_t start = cycles_now();
-    (void)t;
-    x->saved.resp = c->resp;
-    if (q->uneven) wrong_arity(q, &x->saved);
-    else if (runs_alone(q->row)) reply_error(&x->saved, "ERR MONITOR isn't allowed for DENY BLOCKING client");
-    else conn_run(c, q->row, q->argv, q->argc, &x->saved);
-    result->saved.size = (uint32_t)(x->saved.size - before);
-    result->cycles = cycles_now() - start;
+void exec_head_drop(struct shard *s, struct hop *h) {
+    if (h->run == exec_head) is_untouched(s, group_of(h));
 }
 
-/* Makes the hops, and resolves what needs no shard, in order: each with the connection's state of its turn. */
-static void resolve(struct thread *t, struct exec *x) {
-    struct conn *c = x->conn;
-    x->head = !is_muted(c);
-    for (uint32_t i = 0; i < x->n; i++) {
-        const struct queued *q = x->commands[i];
-        bool saved = exec_is_saved(q);
-        if (saved) exec_resolve_one(t, c, q, x, &x->results[i]);
-        x->hops[i] = exec_hop(c, q);
-        x->results[i].db = c->db;
-        if (is_muted(c)) x->hops[i].flags |= HOP_NO_REPLY;
-        if (q->row->plan == PLAN_SPREAD) x->hops[i].run = exec_run_spread;
-        if (!saved) continue;
-        x->hops[i].run = run_saved;
-        x->hops[i].argv = &x->results[i].saved;
-        x->hops[i].argc = 1;
-        x->hops[i].n_keys = 0;
-        x->hops[i].key_first = 0;
-        x->hops[i].flags = (uint8_t)(HOP_NO_KEY | (x->hops[i].flags & HOP_NO_REPLY));
-    }
-    size_t at = 0; /* only now the replies lie still */
-    for (uint32_t i = 0; i < x->n; i++) {
-        if (!x->results[i].saved.size) continue;
-        x->results[i].saved.p = x->saved.p + at;
-        at += x->results[i].saved.size;
-    }
+/* The shard that all can be run on as a group, or EVERYWHERE. */
+static uint32_t group_shard(const struct thread *t, const struct conn *c) {
+    const struct multi *m = c->multi;
+    const struct queue *q = &m->queue;
+    uint32_t at = q->n ? q->where : NOWHERE;
+    bool watches = m->watchers;
+    for (uint32_t s = 0; watches && s < t->n_threads; s++)
+        if (m->watchers[s]) at = where_both(at, s);
+    if (q->n >= BATCH_HOPS || q->n_keys > GROUP_KEYS_MAX) return EVERYWHERE;
+    /* What is resolved, or shown, before it is known that nothing was touched must not be felt. Lines for a monitor must not come into a reply. */
+    if ((watches && (q->saved || t->monitored)) || c->monitor) return EVERYWHERE;
+    return at == NOWHERE ? t->id : at;
 }
 
-struct running {
-    struct exec *x;
-    struct shard *s;
-    struct reply *r;
-    uint64_t last; /* cycles: the end of the one before */
-};
-
-static inline __attribute__((always_inline)) void run_one(void *ctx, struct hop *h) {
-    struct running *run = ctx;
-    struct result *result = &run->x->results[h - run->x->hops];
-    struct reply *r = run->r;
-    uint32_t n_refs = r->n_refs;
-    result->at = r->size;
-    r->resp = h->resp;
-    run_whole(run->s, h, r);
-    uint64_t now = cycles_now();
-    result->cycles += now - run->last;
-    run->last = now;
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(run->s, r, result->at, n_refs);
-}
-
-/* The member that waits for transactions in the name of a piece, with intents on all its keys and what is watched there. Of whoever holds the shard. */
-static struct member *member_of(const struct hop *h) {
-    struct exec *x = (struct exec *)(uintptr_t)h->state;
-    const struct watcher *who = x->watchers ? x->watchers[x->shard] : NULL;
-    uint32_t n = 1 + (who ? who->n : 0);
-    bool writes = false;
-    for (uint32_t i = 0; i < x->n; i++) {
-        n += x->hops[i].n_keys;
-        writes |= x->hops[i].flags & HOP_WRITE;
-    }
-    struct intent *to = x->intents = mi_malloc(n * sizeof *to);
-    if (!to) abort(); /* it can neither run now nor wait */
-    intent_on_database(to++, INTENT_DB, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-    for (const struct watch *w = who ? who->first : NULL; w; w = w->next_of) intent_on_key(to++, INTENT_DB, w->in.hash, false);
-    for (uint32_t i = 0; i < x->n; i++)
-        for (uint32_t j = 0; j < x->hops[i].n_keys; j++)
-            intent_on_key(to++, INTENT_DB, hop_hash(&x->hops[i], j), x->hops[i].flags & HOP_WRITE);
-    x->member = (struct member){.local = true, .intents = x->intents, .n_intents = n};
-    return &x->member;
-}
-
-enum hop_result exec_piece(struct shard *s, struct hop *h, struct reply *r) {
-    struct exec *x = (struct exec *)(uintptr_t)h->state;
-    struct watcher *who = x->watchers ? x->watchers[s->id] : NULL;
-    if (who) {
-        x->aborted = !watch_is_valid(s, who);
-        watch_forget(s, who);
-        if (x->aborted) return HOP_DONE;
-    }
-    if (x->head) reply_array(r, x->n);
-    struct running run = {x, s, r, cycles_now()};
-    batch_run(s, x->hops, x->n, true, run_one, &run);
-    return HOP_DONE;
-}
-
-/* ---- afterwards ---- */
-
-void exec_count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size) {
-    const struct queued *q = x->commands[nth];
-    const struct result *result = &x->results[nth];
+static void count_one(struct thread *t, struct conn *c, const struct queued *q, uint64_t cycles, const char *text, size_t size) {
     struct command_stats *s = &t->measure.commands[q->row->number];
-    struct conn *c = x->conn;
-    uint16_t db = c->db;
-    t->stats.commands++;
     s->calls++;
-    measure_time(&t->measure, q->row->number, result->cycles, 1);
-    if (result->cycles >= t->measure.slow_cycles) log_slow(t, c, q->row, q->argv, q->argc, result->cycles);
-    c->db = result->db;
-    if (__builtin_expect(t->monitored, 0) && x->keeps_blobs) monitor_feed(t, c, q->row, q->argv, q->argc);
-    c->db = db;
+    measure_time(&t->measure, q->row->number, cycles, 1);
+    if (cycles >= t->measure.slow_cycles) log_slow(t, c, q->row, q->hop.argv, q->hop.argc, cycles);
     if (!size || *text != '-') return;
     s->failed++;
     t->stats.errors++;
     measure_error(&t->measure, text + 1, size - 1);
 }
 
-static void count_all(struct thread *t, struct exec *x, const struct reply *r) {
-    for (uint32_t i = 0; i < x->n; i++) {
-        size_t at = x->results[i].at, end = i + 1 < x->n ? x->results[i + 1].at : r->size;
-        exec_count(t, x, i, r->p + at, r->failed || end < at ? 0 : end - at);
+static void run_saved(struct conn *c, struct queued *q, struct reply *r) {
+    if (q->uneven) wrong_arity(q, r);
+    else if (exec_runs_alone(q->row)) reply_error(r, "ERR MONITOR isn't allowed for DENY BLOCKING client");
+    else conn_run(c, q->row, q->hop.argv, q->hop.argc, r);
+}
+
+static void add_saved(struct thread *t, struct conn *c, struct queued *q, uint32_t shard, bool ordered) {
+    struct reply *r = conn_output(t, c, true);
+    uint64_t start = cycles_now();
+    run_saved(c, q, r);
+    count_one(t, c, q, cycles_now() - start, r->p, r->size);
+    conn_reply_end_within(t, c, r, shard, ordered);
+}
+
+static void add_one(struct thread *t, struct conn *c, struct queued *q, uint32_t shard, bool ordered) {
+    struct hop *h = outbox_add_made(t, shard, c, &q->hop, ordered);
+    h->flags |= conn_hop_flags(c);
+    for (uint32_t i = 0; q->has_blob && i < q->hop.argc; i++)
+        if (q->hop.argv[i].flags & ARG_BLOB) tick_add_blob(thread_tick(t), &q->hop.argv[i]);
+}
+
+static void add_head(struct thread *t, struct conn *c, struct group *g, uint32_t shard, bool ordered) {
+    struct hop head = {
+        .run = exec_head, .state = (uint64_t)(uintptr_t)g, .flags = (uint8_t)(HOP_NO_KEY | (conn_hop_flags(c) & HOP_NO_REPLY))};
+    struct watcher **watchers = multi_take_watchers(c->multi);
+    *g = (struct group){.n = c->multi->queue.n, .who = watchers ? watchers[shard] : NULL};
+    mi_free(watchers);
+    outbox_reserve(t, shard, g->n + 1, g->n);
+    outbox_add_made(t, shard, c, &head, ordered);
+}
+
+/* False: no memory, nothing was done. */
+static bool run_as_group(struct thread *t, struct conn *c, uint32_t shard) {
+    struct queue *queue = &c->multi->queue;
+    bool ordered = shard != t->id || c->first || !thread_holds(t);
+    struct group *g = queue_room(queue, sizeof *g);
+    if (!g) return false;
+    add_head(t, c, g, shard, ordered);
+    t->stats.commands += queue->n;
+    for (struct queued *q = queue->first; q; q = q->next) {
+        if (q->saved) add_saved(t, c, q, shard, ordered);
+        else add_one(t, c, q, shard, ordered);
+        if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, q->row, q->hop.argv, q->hop.argc);
     }
+    queue_to_tick(queue, thread_tick(t));
+    return true;
+}
+
+/* ---- what takes longer ---- */
+
+static void hide_blobs(struct queued *q) {
+    for (uint32_t i = 0; i < q->hop.argc; i++) q->hop.argv[i].flags &= ~(uint32_t)ARG_BLOB;
+}
+
+static void show_blobs(struct queued *q) {
+    for (uint32_t i = 0; i < q->hop.argc; i++)
+        if (q->hop.argv[i].flags & ARG_WAS_BLOB) q->hop.argv[i].flags |= ARG_BLOB;
+}
+
+static void drop(struct exec *x) {
+    for (uint32_t i = 0; x->keeps_blobs && i < x->n; i++) show_blobs(x->commands[i]);
+    watchers_free(x->watchers, server.n_threads);
+    reply_drop(&x->saved);
+    exec_shards_drop(x);
+    queue_drop(&x->queue);
+    mi_free(x->commands);
+    mi_free(x->hops);
+    mi_free(x->results);
+    mi_free(x);
+}
+
+/* A command of the connection, or one that is refused: its reply, until its turn. */
+void exec_resolve_one(struct conn *c, struct queued *q, struct exec *x, struct result *result) {
+    size_t before = x->saved.size;
+    uint64_t start = cycles_now();
+    x->saved.resp = c->resp;
+    run_saved(c, q, &x->saved);
+    result->saved.size = (uint32_t)(x->saved.size - before);
+    result->cycles = cycles_now() - start;
+}
+
+void exec_count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size) {
+    const struct queued *q = x->commands[nth];
+    const struct result *result = &x->results[nth];
+    struct conn *c = x->conn;
+    uint16_t db = c->db;
+    t->stats.commands++;
+    c->db = result->db;
+    count_one(t, c, q, result->cycles, text, size);
+    if (__builtin_expect(t->monitored, 0) && x->keeps_blobs) monitor_feed(t, c, q->row, q->hop.argv, q->hop.argc);
+    c->db = db;
 }
 
 /* Outside MULTI again. EXEC shows itself to those who monitor behind what it ran. */
-static void end(struct thread *t, struct exec *x, const struct command *row, struct arg *argv, uint32_t argc) {
-    struct conn *c = x->conn;
+static void end(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     multi_end(t, c);
     if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, row, argv, argc);
-    drop(x);
-}
-
-static void piece_done(struct thread *t, struct task *k, struct exec *x) {
-    struct conn *c = x->conn;
-    if (x->aborted) {
-        c->db = x->db;
-        struct reply *r = conn_output(t, course_conn(k), is_muted(c) || x->skipped);
-        reply_null_array(r);
-    } else count_all(t, x, course_piece_reply(k, x->shard));
-    course_take(t, k);
 }
 
 /* ---- while all shards are held ---- */
@@ -444,10 +392,10 @@ static void held_one_done(struct thread *t, struct exec *x, struct reply *r) {
 
 /* Runs the next one. False: it waits. */
 static bool held_next(struct thread *t, struct task *k, struct exec *x) {
-    const struct queued *q = x->commands[x->at];
+    struct queued *q = x->commands[x->at];
     struct conn *c = x->conn;
     struct reply *r = held_output(t, k, x);
-    if (runs_alone(q->row)) {
+    if (exec_runs_alone(q->row)) {
         reply_error(r, "ERR MONITOR isn't allowed for DENY BLOCKING client");
     } else if (q->row->plan == PLAN_DISK) {
         x->state = EXEC_DISK;
@@ -455,7 +403,7 @@ static bool held_next(struct thread *t, struct task *k, struct exec *x) {
         reply_no_memory(r);
     } else if (q->row->plan == PLAN_ALL) {
         x->state = EXEC_EVERYWHERE;
-        if (course_everywhere(t, k, &(struct task_command){q->row, q->argv, q->argc})) return false;
+        if (course_everywhere(t, k, &(struct task_command){q->row, q->hop.argv, q->hop.argc})) return false;
         course_merge(t, k, r == &t->scratch);
     } else {
         bool muted = is_muted(c);
@@ -502,7 +450,9 @@ static bool held_run(struct thread *t, struct task *k, struct exec *x) {
 
 void exec_over(struct thread *t, struct task *k, struct exec *x) {
     const struct task_command own = course_command(k);
-    end(t, x, own.row, own.argv, own.argc);
+    struct conn *c = x->conn;
+    drop(x);
+    end(t, c, own.row, own.argv, own.argc);
     course_end(t, k);
 }
 
@@ -513,13 +463,11 @@ void exec_hold_all(struct thread *t, struct task *k, struct exec *x) {
 
 static void go_on(struct thread *t, struct task *k, void *of) {
     struct exec *x = of;
-    if (x->state >= EXEC_SCHEDULED && x->state <= EXEC_LEAVING) {
+    if (x->state <= EXEC_LEAVING) {
         exec_shards_go_on(t, k, x);
         return;
     }
-    if (x->state == EXEC_PIECE) piece_done(t, k, x);
-    else if (!held_run(t, k, x)) return;
-    exec_over(t, k, x);
+    if (held_run(t, k, x)) exec_over(t, k, x);
 }
 
 static void gave_up(struct thread *t, struct task *k, void *of) { exec_hold_all(t, k, of); }
@@ -532,45 +480,32 @@ static void drop_of(void *of) {
     drop(x);
 }
 
-static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of, .member = member_of};
+static const struct task_course course = {.on = go_on, .gave_up = gave_up, .drop = drop_of};
 
-static void reply_at_once(struct thread *t, struct conn *c, struct exec *x, const struct command *row, struct arg *argv, uint32_t argc) {
-    struct command_stats *s = &t->measure.commands[row->number];
-    uint64_t start = cycles_now();
-    bool head = !is_muted(c);
-    struct reply text = {.resp = c->resp};
-    resolve(t, x);
-    if (head) reply_array(&text, x->n);
-    for (uint32_t i = 0; i < x->n; i++) {
-        x->results[i].at = text.size;
-        if (!(x->hops[i].flags & HOP_NO_REPLY)) reply_bytes(&text, x->results[i].saved.p, x->results[i].saved.size);
-    }
-    struct reply *r = conn_output(t, c, false);
-    reply_bytes(r, text.p, text.size);
-    r->failed |= text.failed | x->saved.failed;
-    conn_mark(t, c);
-    count_all(t, x, &text);
-    reply_drop(&text);
-    s->calls++;
-    measure_time(&t->measure, row->number, cycles_now() - start, 1);
-    end(t, x, row, argv, argc);
+/* Everything but what is queued and watched. */
+static struct exec *exec_new(struct conn *c) {
+    struct exec *x = mi_calloc(1, sizeof *x);
+    uint32_t n = c->multi->queue.n;
+    if (!x) return NULL;
+    x->conn = c;
+    x->commands = mi_malloc((n + 1) * sizeof *x->commands);
+    x->results = mi_calloc(n + 1, sizeof *x->results);
+    x->hops = mi_malloc_aligned((n + 1) * sizeof *x->hops, 64);
+    x->skipped = c->reply_skip;
+    if (x->commands && x->results && x->hops) return x;
+    drop(x);
+    return NULL;
 }
 
-static struct exec *exec_new(struct thread *t, struct conn *c) {
-    struct exec *x = mi_calloc(1, sizeof *x);
-    if (!x) return NULL;
-    uint32_t n = c->multi->n;
-    x->conn = c;
-    x->results = mi_calloc(n ? n : 1, sizeof *x->results);
-    x->hops = mi_malloc_aligned((n ? n : 1) * sizeof *x->hops, 64);
-    x->db = c->db;
-    x->skipped = c->reply_skip;
-    (void)t;
-    if (!x->results || !x->hops) {
-        drop(x);
-        return NULL;
+static void take_over(struct thread *t, struct exec *x) {
+    struct multi *m = x->conn->multi;
+    x->queue = multi_take_queue(m);
+    x->watchers = multi_take_watchers(m);
+    x->keeps_blobs = t->monitored;
+    for (struct queued *q = x->queue.first; q; q = q->next) {
+        if (x->keeps_blobs) hide_blobs(q);
+        x->commands[x->n++] = q;
     }
-    return x;
 }
 
 static void no_memory(struct thread *t, struct conn *c) {
@@ -580,44 +515,39 @@ static void no_memory(struct thread *t, struct conn *c) {
     conn_reply_end(t, c, r);
 }
 
-void exec_start(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    struct exec *x = exec_new(t, c);
-    if (!x) {
+static void run_as_task(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct exec *x = exec_new(c);
+    struct task *k = x ? course_start(t, c, &(struct task_command){row, argv, argc}, &course, x) : NULL;
+    if (!k) {
+        if (x) drop(x);
         no_memory(t, c);
         return;
     }
-    bool touched = multi_is_touched(c->multi, t->n_threads);
-    if (touched) {
+    take_over(t, x);
+    if (!exec_shards_begin(t, k, x)) exec_hold_all(t, k, x);
+}
+
+bool exec_start(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
+    struct command_stats *s = &t->measure.commands[row->number];
+    uint64_t start = cycles_now();
+    if (multi_is_touched(c->multi, t->n_threads)) {
         struct reply *r = conn_reply_begin(t, c);
         reply_null_array(r);
         conn_reply_end(t, c, r);
-        t->measure.commands[row->number].calls++;
-        end(t, x, row, argv, argc);
-        return;
+    } else {
+        uint32_t shard = group_shard(t, c);
+        if (shard == EVERYWHERE) {
+            if (!conn_drained(t, c)) return false;
+            run_as_task(t, c, row, argv, argc);
+            return true;
+        }
+        if (!run_as_group(t, c, shard)) {
+            no_memory(t, c);
+            return true;
+        }
     }
-    uint32_t n;
-    x->commands = multi_take_queue(c->multi, &n);
-    x->n = n;
-    x->watchers = multi_take_watchers(c->multi);
-    x->keeps_blobs = t->monitored;
-    for (uint32_t i = 0; x->keeps_blobs && i < n; i++) hide_blobs(x->commands[i]);
-    x->shard = where(t, x);
-    if (x->shard == NOWHERE) {
-        reply_at_once(t, c, x, row, argv, argc);
-        return;
-    }
-    struct task *k = course_start(t, c, &(struct task_command){row, argv, argc}, &course, x);
-    if (!k) {
-        c->multi->watchers = x->watchers; /* to be told to the shards */
-        x->watchers = NULL;
-        drop(x);
-        no_memory(t, c);
-        return;
-    }
-    if (x->shard == EVERYWHERE) {
-        if (!exec_shards_begin(t, k, x)) exec_hold_all(t, k, x);
-        return;
-    }
-    resolve(t, x);
-    course_send(t, k, x->shard, (uint64_t)(uintptr_t)x, true, false);
+    s->calls++;
+    if (t->measure.weight) measure_time(&t->measure, row->number, cycles_now() - start, t->measure.weight);
+    end(t, c, row, argv, argc);
+    return true;
 }

@@ -4,36 +4,33 @@
 
 #include "server/course.h"
 #include "server/exec.h"
+#include "shard/keyspace.h"
 #include "shard/schedule.h"
 
 struct part;
 
-enum exec_state { EXEC_PIECE, EXEC_SCHEDULED, EXEC_LOOKING, EXEC_PARTS, EXEC_LEAVING, EXEC_TOKEN, EXEC_HELD, EXEC_EVERYWHERE, EXEC_DISK };
+enum exec_state { EXEC_SCHEDULED, EXEC_LOOKING, EXEC_PARTS, EXEC_LEAVING, EXEC_TOKEN, EXEC_HELD, EXEC_EVERYWHERE, EXEC_DISK };
 
 /* What is known of each command. */
 struct result {
     uint64_t cycles;
-    size_t at;        /* where in the piece's reply its own begins */
     struct arg saved; /* of a command of the connection: its reply, made before */
     uint16_t db;      /* afterwards */
 };
 
 struct exec {
     struct conn *conn;
-    struct queued **commands;
-    uint32_t n, at; /* at: HELD: the next one */
+    struct queue queue;
+    struct queued **commands; /* of the queue, by number */
+    uint32_t n, at;           /* at: HELD: the next one */
     enum exec_state state;
     struct watcher **watchers; /* by shard, or NULL */
-    struct hop *hops;          /* PIECE */
+    struct hop *hops;          /* PARTS: by command */
     struct part *parts;        /* PARTS: by shard */
     void **blocks;             /* PARTS: by command, what its pieces are made of; or NULL */
     struct result *results;
-    struct reply saved;   /* what the results' saved point into */
-    struct member member; /* PIECE: where transactions are under way */
-    struct intent *intents;
-    uint32_t shard;
-    uint16_t db;  /* before */
-    bool skipped; /* CLIENT REPLY SKIP was for this EXEC */
+    struct reply saved; /* what the results' saved point into */
+    bool skipped;       /* CLIENT REPLY SKIP was for this EXEC */
     bool head, aborted;
     bool keeps_blobs; /* somebody monitors: long arguments are copied, not taken over, so that they can be shown afterwards */
     uint64_t started;
@@ -41,17 +38,14 @@ struct exec {
 };
 
 /* exec.c */
-static inline const struct arg *exec_key(const struct queued *q, uint32_t nth) {
-    return &q->argv[(uint32_t)q->row->key_first + nth * (uint32_t)q->row->key_step];
-}
+static inline const struct arg *exec_key(const struct queued *q, uint32_t nth) { return hop_key(&q->hop, nth); }
+static inline uint64_t *exec_hashes(struct queued *q) { return q->hop.hashes ? q->hop.hashes : &q->hop.hash; }
 /* A command as a hop, with the connection's state of now. */
 struct hop exec_hop(struct conn *c, const struct queued *q);
-/* It needs no shard: it is the connection's, or refused. */
-bool exec_is_saved(const struct queued *q);
 /* Runs such a command; its reply goes to x->saved. */
-void exec_resolve_one(struct thread *t, struct conn *c, const struct queued *q, struct exec *x, struct result *result);
+void exec_resolve_one(struct conn *c, struct queued *q, struct exec *x, struct result *result);
 /* The keys of one shard, with what belongs to them, as a piece's arguments; blobs pass to them. Returns how many they are. */
-uint32_t exec_gather(struct thread *t, const struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes);
+uint32_t exec_gather(struct thread *t, struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes);
 /* A command has run: counts it, as any other. text: its reply, if it has one. */
 void exec_count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size);
 /* Around what its commands do, when dispatch has forgotten of CLIENT REPLY SKIP. */
@@ -60,7 +54,6 @@ void exec_end_skip(struct exec *x);
 /* The end: outside MULTI again. */
 void exec_over(struct thread *t, struct task *k, struct exec *x);
 void exec_hold_all(struct thread *t, struct task *k, struct exec *x);
-hop_fn exec_run_spread;
 
 /* exec_shards.c: over several shards, under intents. False: not these commands, or no memory; nothing was done. */
 bool exec_shards_begin(struct thread *t, struct task *k, struct exec *x);

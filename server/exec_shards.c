@@ -37,16 +37,16 @@ struct piece_result {
 /* ---- what it takes ---- */
 
 static uint32_t key_shard(struct thread *t, const struct queued *q, uint32_t nth) {
-    return thread_shard_of(t, exec_key(q, nth), q->hashes[nth]);
+    return thread_shard_of(t, exec_key(q, nth), hop_hash(&q->hop, nth));
 }
 
 #define SEVERAL UINT32_MAX
 
 /* The command's only shard, or SEVERAL. */
 static uint32_t only_shard(struct thread *t, const struct queued *q) {
-    if (!q->n_keys) return t->id;
+    if (!q->hop.n_keys) return t->id;
     uint32_t shard = key_shard(t, q, 0);
-    for (uint32_t i = 1; i < q->n_keys; i++)
+    for (uint32_t i = 1; i < q->hop.n_keys; i++)
         if (key_shard(t, q, i) != shard) return SEVERAL;
     return shard;
 }
@@ -55,9 +55,9 @@ static bool fits(struct thread *t, const struct queued *q) {
     switch ((enum plan)q->row->plan) {
     case PLAN_CONNECTION:
     case PLAN_SINGLE: return true;
-    case PLAN_FANOUT: return q->n_keys <= FANOUT_KEYS_MAX * t->n_threads;
+    case PLAN_FANOUT: return q->hop.n_keys <= FANOUT_KEYS_MAX * t->n_threads;
     case PLAN_SPREAD: return !(q->row->flags & CMD_SLICED) && only_shard(t, q) != SEVERAL;
-    default: return exec_is_saved(q);
+    default: return q->saved;
     }
 }
 
@@ -65,46 +65,73 @@ static const struct watch *watched_on(const struct exec *x, uint32_t shard) {
     return x->watchers && x->watchers[shard] ? x->watchers[shard]->first : NULL;
 }
 
-/* The members: an intent on the database, then on what is watched, then on the keys. False: no memory, or too many for this way. */
-static bool set_up(struct thread *t, struct task *k, struct exec *x) {
-    uint32_t n = t->n_threads, *counts = mi_calloc(n, sizeof *counts);
-    bool *writes = mi_calloc(n, sizeof *writes);
-    size_t total = n;
-    k->members = mi_calloc(n, sizeof *k->members);
-    for (uint32_t i = 0; counts && i < x->n; i++) {
+/* What one shard has of it. */
+struct share {
+    uint32_t keys; /* with those that are watched */
+    bool takes_part, writes;
+};
+
+/* Returns how many keys they are. */
+static size_t count_shares(struct thread *t, const struct exec *x, struct share *shares) {
+    size_t total = 0;
+    for (uint32_t i = 0; i < x->n; i++) {
         const struct queued *q = x->commands[i];
-        if (exec_is_saved(q)) continue;
-        if (!q->n_keys) counts[t->id] |= 1u << 31; /* takes part without a key */
-        for (uint32_t j = 0; j < q->n_keys; j++) counts[key_shard(t, q, j)]++;
-        total += q->n_keys;
-    }
-    for (uint32_t s = 0; counts && s < n; s++)
-        for (const struct watch *w = watched_on(x, s); w; w = w->next_of, total++) counts[s]++;
-    struct intent *next = k->intents = mi_malloc(total * sizeof *k->intents);
-    bool enough = counts && writes && k->members && next && total <= (size_t)n * 4 * FANOUT_KEYS_MAX;
-    for (uint32_t s = 0; enough && s < n; s++) {
-        if (!counts[s]) continue;
-        k->members[s].intents = next;
-        k->members[s].n_intents = 1; /* on the database: filled in last */
-        next += 1 + (counts[s] & ~(1u << 31));
-    }
-    for (uint32_t s = 0; enough && s < n; s++)
-        for (const struct watch *w = watched_on(x, s); w; w = w->next_of)
-            intent_on_key(&k->members[s].intents[k->members[s].n_intents++], INTENT_DB, w->in.hash, false);
-    for (uint32_t i = 0; enough && i < x->n; i++) {
-        const struct queued *q = x->commands[i];
-        bool write = q->row->flags & CMD_WRITE;
-        for (uint32_t j = 0; j < q->n_keys && !exec_is_saved(q); j++) {
-            uint32_t s = key_shard(t, q, j);
-            intent_on_key(&k->members[s].intents[k->members[s].n_intents++], INTENT_DB, q->hashes[j], write);
-            writes[s] |= write;
+        if (q->saved) continue;
+        if (!q->hop.n_keys) shares[t->id].takes_part = true;
+        total += q->hop.n_keys;
+        for (uint32_t j = 0; j < q->hop.n_keys; j++) {
+            struct share *share = &shares[key_shard(t, q, j)];
+            share->keys++;
+            share->takes_part = true;
+            share->writes |= q->row->flags & CMD_WRITE;
         }
     }
-    for (uint32_t s = 0; enough && s < n; s++)
-        if (k->members[s].n_intents)
-            intent_on_database(k->members[s].intents, INTENT_DB, writes[s] ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
-    mi_free(counts);
-    mi_free(writes);
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        for (const struct watch *w = watched_on(x, s); w; w = w->next_of, total++) {
+            shares[s].keys++;
+            shares[s].takes_part = true;
+        }
+    if (!total) shares[t->id].takes_part = true; /* somebody must */
+    return total;
+}
+
+/* An intent on the database, then on what is watched, then on the keys; or, of very many keys, on the database as a whole. */
+static void add_intents(struct thread *t, struct task *k, const struct exec *x, const struct share *shares, bool whole) {
+    struct intent *next = k->intents;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        struct member *m = &k->members[s];
+        bool writes = shares[s].writes;
+        if (!shares[s].takes_part) continue;
+        m->intents = next;
+        m->n_intents = 1;
+        next += 1 + (whole ? 0 : shares[s].keys);
+        if (whole) intent_on_database(m->intents, INTENT_DB, writes ? INTENT_WRITE : INTENT_READ);
+        else intent_on_database(m->intents, INTENT_DB, writes ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+        for (const struct watch *w = whole ? NULL : watched_on(x, s); w; w = w->next_of)
+            intent_on_key(&m->intents[m->n_intents++], INTENT_DB, w->in.hash, false);
+    }
+    for (uint32_t i = 0; !whole && i < x->n; i++) {
+        const struct queued *q = x->commands[i];
+        for (uint32_t j = 0; j < q->hop.n_keys && !q->saved; j++) {
+            struct member *m = &k->members[key_shard(t, q, j)];
+            intent_on_key(&m->intents[m->n_intents++], INTENT_DB, hop_hash(&q->hop, j), q->row->flags & CMD_WRITE);
+        }
+    }
+}
+
+/* The members. False: no memory, or too many keys for this way: only one shard may be busy with them for so long while the others go on. */
+static bool set_up(struct thread *t, struct task *k, struct exec *x) {
+    uint32_t n = t->n_threads, n_members = 0;
+    struct share *shares = mi_calloc(n, sizeof *shares);
+    size_t total = shares ? count_shares(t, x, shares) : 0;
+    bool whole = total > (size_t)n * 4 * FANOUT_KEYS_MAX;
+    for (uint32_t s = 0; shares && s < n; s++) n_members += shares[s].takes_part;
+    k->members = mi_calloc(n, sizeof *k->members);
+    k->intents = mi_malloc((n + (whole ? 0 : total)) * sizeof *k->intents);
+    k->whole = whole;
+    bool enough = shares && k->members && k->intents && (!whole || n_members == 1);
+    if (enough) add_intents(t, k, x, shares, whole);
+    mi_free(shares);
     return enough;
 }
 
@@ -135,6 +162,7 @@ static enum hop_result look(struct shard *s, struct hop *h, struct reply *r) {
 static struct batch *piece(struct thread *t, struct task *k, uint32_t shard, hop_fn *run, void *state) {
     struct batch *b = task_piece(t, k, shard, k->argv, k->argc, 0, NULL, 1, (uint64_t)(uintptr_t)state);
     b->hops[0].run = run;
+    b->owner_only = k->whole; /* it may take long */
     return b;
 }
 
@@ -173,10 +201,10 @@ static struct hop *part_add(struct part *p) {
 
 /* A piece for each shard of the command's keys. False: no memory. */
 static bool add_pieces(struct thread *t, struct exec *x, uint32_t nth, const struct hop *h) {
-    const struct queued *q = x->commands[nth];
+    struct queued *q = x->commands[nth];
     uint32_t step = (uint32_t)q->row->key_step;
-    size_t args = (q->n_keys * step + t->n_threads) * sizeof(struct arg);
-    struct arg *arg = x->blocks[nth] = mi_malloc(args + q->n_keys * sizeof(uint64_t));
+    size_t args = (q->hop.n_keys * step + t->n_threads) * sizeof(struct arg);
+    struct arg *arg = x->blocks[nth] = mi_malloc(args + q->hop.n_keys * sizeof(uint64_t));
     if (!arg) return false;
     uint64_t *hash = (uint64_t *)((char *)arg + args);
     for (uint32_t s = 0; s < t->n_threads; s++) {
@@ -200,13 +228,11 @@ static bool add_pieces(struct thread *t, struct exec *x, uint32_t nth, const str
 
 static bool add_command(struct thread *t, struct exec *x, uint32_t nth) {
     struct conn *c = x->conn;
-    const struct queued *q = x->commands[nth];
-    bool saved = exec_is_saved(q);
-    if (saved) exec_resolve_one(t, c, q, x, &x->results[nth]);
+    struct queued *q = x->commands[nth];
+    bool saved = q->saved;
+    if (saved) exec_resolve_one(c, q, x, &x->results[nth]);
     struct hop h = exec_hop(c, q), *own;
     x->results[nth].db = c->db;
-    if (c->reply_off || c->reply_skip) h.flags |= HOP_NO_REPLY;
-    if (q->row->plan == PLAN_SPREAD) h.run = exec_run_spread;
     x->hops[nth] = h;
     if (saved) return true;
     uint32_t shard = only_shard(t, q);
@@ -297,8 +323,8 @@ static void take_until(struct task *k, struct exec *x, uint32_t shard, size_t en
 
 /* A value a key, in the order of the command. */
 static void take_each(struct thread *t, struct task *k, struct exec *x, const struct queued *q, struct reply *r) {
-    reply_array(r, q->n_keys);
-    for (uint32_t i = 0; i < q->n_keys; i++) {
+    reply_array(r, q->hop.n_keys);
+    for (uint32_t i = 0; i < q->hop.n_keys; i++) {
         uint32_t s = key_shard(t, q, i);
         struct part *p = &x->parts[s];
         const struct reply *from = &k->pieces[s]->replies;
@@ -324,9 +350,9 @@ static void take_sum(struct thread *t, struct task *k, struct exec *x, const siz
 }
 
 static void take_pieces(struct thread *t, struct task *k, struct exec *x, uint32_t nth, struct reply *r, size_t *ends) {
-    const struct queued *q = x->commands[nth];
+    struct queued *q = x->commands[nth];
     memset(ends, 0, t->n_threads * sizeof *ends);
-    for (uint32_t i = 0; i < q->n_keys; i++) {
+    for (uint32_t i = 0; i < q->hop.n_keys; i++) {
         uint32_t s = key_shard(t, q, i);
         if (!ends[s]) ends[s] = take_next(k, x, s, &x->results[nth].cycles);
     }
@@ -354,7 +380,7 @@ static void reply_all(struct thread *t, struct task *k, struct exec *x) {
     for (uint32_t i = 0; i < x->n; i++) {
         size_t before = r->size;
         bool muted = x->hops[i].flags & HOP_NO_REPLY;
-        if (exec_is_saved(x->commands[i])) {
+        if (x->commands[i]->saved) {
             if (!muted) reply_bytes(r, x->saved.p + saved, x->results[i].saved.size);
             saved += x->results[i].saved.size;
         } else {

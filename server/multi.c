@@ -9,6 +9,7 @@
 #include "server/exec.h"
 #include "server/lend.h"
 #include "server/monitor.h"
+#include "shard/keyspace.h"
 
 #define WATCHES_A_SLICE 256u /* keys that a shard registers in one go: about 50 us */
 
@@ -19,102 +20,200 @@ static struct multi *multi_of(struct conn *c) {
 
 /* ---- the queue ---- */
 
-/* A copy of the command; blobs pass to it. */
-static struct queued *copy(const struct thread *t, const struct command *row, struct arg *argv, uint32_t argc, size_t *size) {
-    uint32_t n_keys;
-    bool uneven = !command_key_count(row, argv, argc, &n_keys);
-    *size = sizeof(struct queued) + argc * sizeof *argv + n_keys * sizeof(uint64_t);
-    for (uint32_t i = 0; i < argc; i++) *size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
-    struct queued *q = mi_malloc(*size);
-    if (!q) return NULL;
-    *q = (struct queued){.row = row, .argc = argc, .n_keys = n_keys, .uneven = uneven};
-    q->argv = (struct arg *)(q + 1);
-    q->hashes = (uint64_t *)(q->argv + argc);
-    char *to = (char *)(q->hashes + n_keys);
-    for (uint32_t i = 0; i < argc; i++) {
-        q->argv[i] = argv[i];
-        if (argv[i].flags & ARG_BLOB) {
-            q->argv[i].flags |= ARG_WAS_BLOB;
-            argv[i].flags &= ~(uint32_t)ARG_BLOB;
-            *size += argv[i].size;
-            continue;
+/* Blocks double from the first, which has room for ten short commands, to the largest. */
+#define BLOCK_FIRST 2048u
+#define BLOCK_MAX 65536u
+
+struct queue_block {
+    struct queue_block *next;
+    size_t capacity, used;
+    char bytes[];
+};
+
+static __attribute__((noinline)) void *new_block(struct queue *q, size_t size) {
+    size_t capacity = q->blocks ? 2 * (sizeof *q->blocks + q->blocks->capacity) : BLOCK_FIRST;
+    if (capacity > BLOCK_MAX) capacity = BLOCK_MAX;
+    capacity -= sizeof(struct queue_block);
+    if (capacity < size) capacity = size;
+    struct queue_block *b = mi_malloc(sizeof *b + capacity);
+    if (!b) return NULL;
+    *b = (struct queue_block){.next = q->blocks, .capacity = capacity, .used = size};
+    q->blocks = b;
+    return b->bytes;
+}
+
+void *queue_room(struct queue *q, size_t size) {
+    struct queue_block *b = q->blocks;
+    size = (size + 7) & ~(size_t)7;
+    if (!b || b->capacity - b->used < size) return new_block(q, size);
+    b->used += size;
+    return b->bytes + b->used - size;
+}
+
+static uint32_t key_count(const struct command *row, const struct arg *argv, uint32_t argc, bool *uneven) {
+    uint32_t n = 1;
+    *uneven = false;
+    if (row->key_first <= 0 || row->key_last != row->key_first) *uneven = !command_key_count(row, argv, argc, &n);
+    return n;
+}
+
+/* Blobs pass to the copy; what lies around the arguments is copied with them, since they lie in one piece. */
+static void copy_args(struct queued *q, struct arg *argv, uint32_t argc, char *to) {
+    struct arg *copy = q->hop.argv;
+    if (q->has_blob) {
+        for (uint32_t i = 0; i < argc; i++) {
+            copy[i] = argv[i];
+            if (argv[i].flags & ARG_BLOB) {
+                copy[i].flags |= ARG_WAS_BLOB;
+                argv[i].flags &= ~(uint32_t)ARG_BLOB;
+                continue;
+            }
+            memcpy(to, argv[i].p, argv[i].size);
+            copy[i].p = to;
+            to += argv[i].size;
         }
-        memcpy(to, argv[i].p, argv[i].size);
-        q->argv[i].p = to;
-        to += argv[i].size;
+        return;
     }
-    for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &q->argv[(uint32_t)row->key_first + i * (uint32_t)row->key_step];
-        q->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
-    }
+    ptrdiff_t moved = to - argv[0].p;
+    memcpy(to, argv[0].p, (size_t)(argv[argc - 1].p - argv[0].p) + argv[argc - 1].size);
+    for (uint32_t i = 0; i < argc; i++) copy[i] = (struct arg){argv[i].p + moved, argv[i].size, 0};
+}
+
+/* Bytes of the arguments' copy. */
+static size_t args_size(const struct thread *t, const struct arg *argv, uint32_t argc) {
+    size_t size = 0;
+    if (!t->argv_has_blob) return (size_t)(argv[argc - 1].p - argv[0].p) + argv[argc - 1].size;
+    for (uint32_t i = 0; i < argc; i++) size += argv[i].flags & ARG_BLOB ? 0 : argv[i].size;
+    return size;
+}
+
+/* Nothing comes between commands of a transaction, so none is sliced; but what is a piece for each shard has its own way. */
+static hop_fn *run_of(const struct command *row) {
+    if (row->flags & CMD_SLICED) return row->on_shard;
+    return row->plan == PLAN_SPREAD ? spread_on_one : hop_to_its_end;
+}
+
+static struct queued *keep(struct thread *t, struct queue *of, const struct command *row, struct arg *argv, uint32_t argc) {
+    bool uneven;
+    uint32_t n_keys = key_count(row, argv, argc, &uneven), n_hashes = n_keys > 1 ? n_keys : 0;
+    struct queued *q = queue_room(of, sizeof *q + argc * sizeof *argv + n_hashes * sizeof(uint64_t) + args_size(t, argv, argc));
+    if (!q) return NULL;
+    struct arg *copy = (struct arg *)(q + 1);
+    uint64_t *hashes = (uint64_t *)(copy + argc);
+    *q = (struct queued){.row = row,
+        .saved = uneven || row->plan == PLAN_CONNECTION || exec_runs_alone(row),
+        .uneven = uneven,
+        .has_blob = t->argv_has_blob,
+        .hop = {.run = run_of(row),
+            .argv = copy,
+            .hashes = n_hashes ? hashes : NULL,
+            .argc = argc,
+            .flags = (uint8_t)(row_hop_flags(row) | (n_hashes ? HOP_TIMED : 0) | (n_keys ? 0 : HOP_NO_KEY)),
+            .n_keys = n_keys,
+            .key_first = (uint8_t)row->key_first,
+            .key_step = (uint8_t)row->key_step,
+            .row = row->number}};
+    copy_args(q, argv, argc, (char *)(hashes + n_hashes));
+    if (n_keys) q->hop.hash = hash_key(&t->server->secret, copy[row->key_first].p, copy[row->key_first].size);
+    for (uint32_t i = 0; i < n_hashes; i++)
+        hashes[i] = i ? hash_key(&t->server->secret, hop_key(&q->hop, i)->p, hop_key(&q->hop, i)->size) : q->hop.hash;
     return q;
 }
 
-static bool append(struct multi *m, struct queued *q) {
-    if (m->n == m->capacity) {
-        uint32_t capacity = m->capacity ? m->capacity * 2 : 8;
-        struct queued **more = mi_realloc(m->commands, capacity * sizeof *more);
-        if (!more) return false;
-        m->commands = more;
-        m->capacity = capacity;
+/* Where a command can be run as one hop. */
+static uint32_t where_one(const struct thread *t, const struct queued *q) {
+    uint32_t where = NOWHERE;
+    if (q->saved) return NOWHERE;
+    switch ((enum plan)q->row->plan) {
+    case PLAN_SINGLE:
+        if (!q->hop.n_keys) return t->id;
+        break;
+    case PLAN_BLOCKING:
+    case PLAN_FANOUT: break;
+    case PLAN_SPREAD:
+        if (!q->hop.n_keys) return t->id;
+        if (q->row->flags & CMD_SLICED) return EVERYWHERE;
+        break;
+    default: return EVERYWHERE;
     }
-    m->commands[m->n++] = q;
-    return true;
+    for (uint32_t i = 0; i < q->hop.n_keys && where != EVERYWHERE; i++)
+        where = where_both(where, thread_shard_of(t, hop_key(&q->hop, i), hop_hash(&q->hop, i)));
+    return where;
 }
 
-void queue_drop(struct queued **commands, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        args_discard_blobs(commands[i]->argv, commands[i]->argc);
-        mi_free(commands[i]);
+static void append(const struct thread *t, struct queue *of, struct queued *q) {
+    if (of->last) of->last->next = q;
+    else {
+        of->first = q;
+        of->where = NOWHERE;
     }
-    mi_free(commands);
+    of->last = q;
+    of->n++;
+    of->n_keys += q->hop.n_keys;
+    of->where = where_both(of->where, where_one(t, q));
+    of->saved |= q->saved;
+}
+
+void queue_drop(struct queue *q) {
+    for (const struct queued *one = q->first; one; one = one->next)
+        if (one->has_blob) args_discard_blobs(one->hop.argv, one->hop.argc);
+    for (struct queue_block *b = q->blocks, *next; b; b = next) {
+        next = b->next;
+        mi_free(b);
+    }
+    *q = (struct queue){0};
+}
+
+void queue_to_tick(struct queue *q, struct tick *k) {
+    for (struct queue_block *b = q->blocks, *next; b; b = next) {
+        next = b->next;
+        tick_add_memory(k, b);
+    }
+    *q = (struct queue){0};
 }
 
 /* Of a transaction that will be refused anyway nothing more is kept. */
 void multi_queue(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct multi *m = c->multi;
     if (!m->broken && !multi_is_touched(m, t->n_threads)) {
-        size_t size = 0;
-        struct queued *q = copy(t, row, argv, argc, &size);
-        if (!q || !append(m, q)) {
+        const struct queue_block *before = m->queue.blocks;
+        struct queued *q = keep(t, &m->queue, row, argv, argc);
+        if (!q) {
             m->broken = true;
-            if (q) args_discard_blobs(q->argv, q->argc);
-            mi_free(q);
             struct reply *r = conn_reply_begin(t, c);
             reply_no_memory(r);
             conn_reply_end(t, c, r);
             return;
         }
+        append(t, &m->queue, q);
         m->flags |= row->flags;
         m->n_shown++;
-        m->bytes += size;
+        if (m->queue.blocks != before) m->bytes += sizeof *before + m->queue.blocks->capacity;
         for (uint32_t i = 0; i < argc; i++) m->shown += argv[i].size + sizeof(void *);
+        if (q->has_blob)
+            for (uint32_t i = 0; i < argc; i++) m->bytes += q->hop.argv[i].flags & ARG_BLOB ? q->hop.argv[i].size : 0;
     }
     struct reply *r = conn_reply_begin(t, c);
     REPLY_LITERAL(r, "+QUEUED\r\n");
     conn_reply_end(t, c, r);
 }
 
-struct queued **multi_take_queue(struct multi *m, uint32_t *n) {
-    struct queued **commands = m->commands;
-    *n = m->n;
-    m->commands = NULL;
-    m->n = m->capacity = 0;
-    return commands;
+struct queue multi_take_queue(struct multi *m) {
+    struct queue q = m->queue;
+    m->queue = (struct queue){0};
+    return q;
 }
 
 /* No longer in MULTI. */
 static void leave(struct multi *m) {
-    uint32_t n;
-    struct queued **commands = multi_take_queue(m, &n);
-    queue_drop(commands, n);
+    queue_drop(&m->queue);
     m->on = m->broken = false;
     m->flags = m->n_shown = 0;
     m->bytes = m->shown = 0;
 }
 
 uint32_t multi_flags(const struct conn *c, const struct command *row) {
-    if (row->on_shard == exec_piece) return row->flags | (c->multi->flags & (CMD_WRITE | CMD_MAY_REPLICATE | CMD_DENYOOM));
+    if (row->on_shard == exec_head) return row->flags | (c->multi->flags & (CMD_WRITE | CMD_MAY_REPLICATE | CMD_DENYOOM));
     /* What is queued takes memory without end: so nothing but the end of it is allowed then. */
     return row->flags | (c->multi->on && !(row->flags & CMD_ENDS_MULTI) ? CMD_DENYOOM : 0);
 }
@@ -130,7 +229,7 @@ static void exec_error(struct thread *t, struct conn *c, const char *text) {
 }
 
 bool multi_refused(struct thread *t, struct conn *c, const char *text) {
-    if (c->row && c->row->on_shard == exec_piece) {
+    if (c->row && c->row->on_shard == exec_head) {
         char whole[256];
         snprintf(whole, sizeof whole, "EXECABORT Transaction discarded because of: %s", strncmp(text, "ERR ", 4) ? text : text + 4);
         if (c->multi) multi_end(t, c);
@@ -248,9 +347,7 @@ void multi_free(struct thread *t, struct conn *c) {
     c->multi = NULL;
 }
 
-uint64_t multi_memory(const struct multi *m) {
-    return sizeof *m + m->bytes + m->capacity * sizeof *m->commands + m->watched_bytes + m->watched_size * sizeof *m->watched;
-}
+uint64_t multi_memory(const struct multi *m) { return sizeof *m + m->bytes + m->watched_bytes + m->watched_size * sizeof *m->watched; }
 
 /* ---- the table of what is watched: so that no key is watched twice ---- */
 
@@ -370,7 +467,7 @@ static void begin_watching(struct thread *t, struct conn *c, const struct comman
     bool sent = false;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         if (!x[s].next) continue;
-        course_send(t, k, s, (uint64_t)(uintptr_t)&x[s], false, argc > WATCHES_A_SLICE);
+        course_send(t, k, s, (uint64_t)(uintptr_t)&x[s], argc > WATCHES_A_SLICE);
         sent = true;
     }
     if (!sent) watching_done(t, k, x); /* all are watched already */
@@ -393,11 +490,7 @@ static bool watch(struct thread *t, struct conn *c, const struct command *row, s
 /* ---- EXEC ---- */
 
 static bool exec(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    if (c->multi && c->multi->on && !c->multi->broken) {
-        if (!conn_drained(t, c)) return false;
-        exec_start(t, c, row, argv, argc);
-        return true;
-    }
+    if (c->multi && c->multi->on && !c->multi->broken) return exec_start(t, c, row, argv, argc);
     refuse(t, c, row, c->multi && c->multi->on ? "EXECABORT Transaction discarded because of previous errors." : "ERR EXEC without MULTI");
     if (c->multi && c->multi->on) multi_end(t, c);
     if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, row, argv, argc);
@@ -405,7 +498,7 @@ static bool exec(struct thread *t, struct conn *c, const struct command *row, st
 }
 
 bool multi_dispatch(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    return row->on_shard == exec_piece ? exec(t, c, row, argv, argc) : watch(t, c, row, argv, argc);
+    return row->on_shard == exec_head ? exec(t, c, row, argv, argc) : watch(t, c, row, argv, argc);
 }
 
 /* ---- the rows ---- */
@@ -429,7 +522,7 @@ const struct command commands_transaction[] = {{.name = "discard",
         .plan = PLAN_TRANSACTION,
         .flags = TRANSACTION_FLAGS | CMD_SKIP_SLOWLOG | CMD_ENDS_MULTI,
         .acl = ACL_TRANSACTION,
-        .on_shard = exec_piece},
+        .on_shard = exec_head},
     {.name = "multi",
         .group = "transactions",
         .since = "1.2.0",

@@ -14,18 +14,32 @@
 
 struct exec;
 
-/* A command that waits for EXEC. One allocation: argv, hashes and bytes lie behind it. */
+/* A command that waits for EXEC: what was found, copied and hashed when it was queued. argv, hashes and bytes lie behind it. */
 struct queued {
+    struct queued *next;
     const struct command *row;
-    struct arg *argv;
-    uint64_t *hashes; /* of its keys */
-    uint32_t argc, n_keys;
-    bool uneven; /* its keys do not come out even (MSET): it is refused when it is run */
+    struct hop hop; /* as it will run, but for the connection's state */
+    bool saved;     /* it needs no shard: it is the connection's, or refused when it is run */
+    bool uneven;    /* its keys do not come out even (MSET): that is why */
+    bool has_blob;
+};
+
+/* Where the keys of commands lie. */
+#define NOWHERE UINT32_MAX
+#define EVERYWHERE (UINT32_MAX - 1) /* on several shards, or a command works on all */
+static inline uint32_t where_both(uint32_t a, uint32_t b) { return a == NOWHERE || a == b ? b : b == NOWHERE ? a : EVERYWHERE; }
+
+/* What is queued, in order. Its memory comes in blocks, which pass on with it. */
+struct queue {
+    struct queued *first, *last;
+    struct queue_block *blocks;
+    uint32_t n, n_keys; /* commands; keys of all */
+    uint32_t where;     /* a shard, or one of the above */
+    bool saved;         /* some command is */
 };
 
 struct multi {
-    struct queued **commands;
-    uint32_t n, capacity;
+    struct queue queue;
     bool on;                   /* between MULTI and EXEC */
     bool broken;               /* a command was refused: EXEC will be */
     uint32_t flags;            /* of all that is queued, or-ed */
@@ -51,8 +65,12 @@ bool multi_refused(struct thread *t, struct conn *c, const char *text);
 /* PLAN_TRANSACTION: EXEC, WATCH. False: it must wait. */
 bool multi_dispatch(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* Takes the queue out, while CLIENT LIST goes on to show it; queue_drop frees one. */
-struct queued **multi_take_queue(struct multi *m, uint32_t *n);
-void queue_drop(struct queued **commands, uint32_t n);
+struct queue multi_take_queue(struct multi *m);
+void queue_drop(struct queue *q);
+/* Memory that lives as long as what is queued. NULL: there is none. */
+void *queue_room(struct queue *q, size_t size);
+/* What is queued now belongs to hops of this tick, and lives as long as it does. */
+void queue_to_tick(struct queue *q, struct tick *k);
 /* Forgets what is queued, and what is watched: DISCARD, RESET. */
 void multi_end(struct thread *t, struct conn *c);
 /* Some watched key was touched already. */

@@ -15,6 +15,7 @@
 
 #include "server/conn.h"
 #include "server/defer.h"
+#include "server/exec.h"
 #include "server/lend.h"
 #include "server/monitor.h"
 #include "server/multi.h"
@@ -78,6 +79,7 @@ void batch_recycle(struct thread *t, struct batch *b) {
     r->failed = false;
     if (r->capacity > 1u << 20) reply_drop(r);
     if (__builtin_expect(b->late != NULL, 0)) drop_late(t, b);
+    b->n = 0; /* its hops are no more */
     b->next = t->free_batches;
     t->free_batches = b;
 }
@@ -95,10 +97,14 @@ static void queue_batch(struct thread *t, struct batch *b) {
     t->outbox_last[b->to] = b;
 }
 
-static struct batch *batch_with_room(struct thread *t, uint32_t shard, uint32_t argc) {
-    struct batch *b = shard == t->id ? t->own_last : t->outbox_last[shard];
+static inline struct batch *last_batch(const struct thread *t, uint32_t shard) {
+    return shard == t->id ? t->own_last : t->outbox_last[shard];
+}
+
+static inline struct batch *batch_with_room(struct thread *t, uint32_t shard, uint32_t hops, uint32_t argc) {
+    struct batch *b = last_batch(t, shard);
     /* A batch of an earlier tick (it waits for a coordinator) would go with that tick, and a reply in it may wait behind one of this tick. */
-    if (b && b->tick == t->tick && !b->task && b->n < BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
+    if (b && b->tick == t->tick && !b->task && b->n + hops <= BATCH_HOPS && b->n_args + argc <= BATCH_ARGS) return b;
     if (b && t->n_threads == 1 && !t->stands_still) outbox_flush(t); /* alone, nothing forbids to run at once, and the cache is warm */
     b = batch_new(t, shard);
     b->tick = thread_tick(t);
@@ -117,11 +123,19 @@ static void move_blobs(struct tick *k, struct arg *from, struct arg *to, uint32_
     }
 }
 
+/* The batch's next hop has a place in the order of its connection. */
+static inline void take_place(struct conn *c, struct batch *b) {
+    struct own *own = &b->own[b->n];
+    *own = (struct own){c, NULL, b, b->n};
+    if (c->last) c->last->next = own;
+    else c->first = own;
+    c->last = own;
+}
+
 struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc, bool ordered) {
     bool large = argc > BATCH_ARGS / 4;
-    struct batch *b = batch_with_room(t, shard, large ? 0 : argc);
+    struct batch *b = batch_with_room(t, shard, 1, large ? 0 : argc);
     struct hop *h = &b->hops[b->n];
-    struct own *own = &b->own[b->n];
     struct arg *to = &b->args[b->n_args];
     if (large) {
         to = mi_malloc(argc * sizeof *to);
@@ -137,16 +151,35 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
     h->state = 0;
     h->db = c->db;
     h->resp = c->resp;
-    own->conn = NULL;
-    if (ordered) {
-        *own = (struct own){c, NULL, b, b->n};
-        if (c->last) c->last->next = own;
-        else c->first = own;
-        c->last = own;
-    }
+    b->own[b->n].conn = NULL;
+    if (ordered) take_place(c, b);
     c->n_out++;
     b->n++;
     return h;
+}
+
+void outbox_reserve(struct thread *t, uint32_t shard, uint32_t hops, uint32_t args) { batch_with_room(t, shard, hops, args); }
+
+struct hop *outbox_add_made(struct thread *t, uint32_t shard, struct conn *c, const struct hop *like, bool ordered) {
+    struct batch *b = last_batch(t, shard);
+    struct hop *h = &b->hops[b->n];
+    *h = *like;
+    h->origin = c;
+    h->db = c->db;
+    h->resp = c->resp;
+    b->own[b->n].conn = NULL;
+    if (ordered) take_place(c, b);
+    c->n_out++;
+    b->n++;
+    return h;
+}
+
+const struct hop *outbox_own_last(const struct thread *t, const struct conn *c) {
+    const struct batch *b = t->own_last;
+    if (!b || b->task || b->tick != t->tick || !b->n) return NULL;
+    const struct hop *h = &b->hops[b->n - 1];
+    const struct own *own = &b->own[b->n - 1];
+    return h->origin == c && (own->conn ? c->last == own : !c->first) ? h : NULL;
 }
 
 struct batch *outbox_piece(struct thread *t, uint32_t shard, struct task *task) {
@@ -292,21 +325,25 @@ void outbox_emit(struct thread *t, struct conn *c) {
     conn_mark(t, c);
 }
 
+static void log_slow_hop(struct thread *t, struct batch *b, uint32_t i) {
+    const struct hop *h = &b->hops[i];
+    if (h->flags & HOP_SLOW) log_slow(t, b->own[i].conn, command_by_number(h->row), h->argv, h->argc, h->state);
+}
+
 /* The reply of a hop that waited takes its place. */
 static void late_is_back(struct thread *t, struct deferred *d) {
     struct batch *b = d->batch;
     struct own *own = &b->own[d->index];
-    const struct hop *h = &b->hops[d->index];
     d->done = true;
-    if (d->slow) log_slow(t, own->conn, command_by_number(h->row), h->argv, h->argc, h->state);
+    for (uint32_t i = d->index; d->slow && i <= d->index + exec_together(&b->hops[d->index]); i++) log_slow_hop(t, b, i);
     if (!--b->n_late) b->tick->open--;
     if (own->conn->first == own) outbox_emit(t, own->conn);
 }
 
 static void log_slow_hops(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (!batch_late(b, i) && b->hops[i].flags & HOP_SLOW)
-            log_slow(t, b->own[i].conn, command_by_number(b->hops[i].row), b->hops[i].argv, b->hops[i].argc, b->hops[i].state);
+        if (batch_late(b, i)) i += exec_together(&b->hops[i]); /* they may be run at this moment */
+        else log_slow_hop(t, b, i);
 }
 
 static void came_back(struct thread *t, struct batch *b) {
@@ -385,6 +422,8 @@ void outbox_retire(struct thread *t) {
 /* ---- the end ---- */
 
 void outbox_end(struct thread *t) {
+    for (struct batch *b = t->made_batches; b; b = b->made_next)
+        for (uint32_t i = 0; i < b->n; i++) exec_head_drop(t->server->threads[b->to]->shard, &b->hops[i]);
     for (; t->tick_first != t->tick_next; t->tick_first++) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];
         k->batches = NULL; /* freed below, wherever they are */

@@ -12,6 +12,7 @@
 #include "server/conn.h"
 #include "server/course.h"
 #include "server/defer.h"
+#include "server/exec.h"
 #include "server/multi.h"
 #include "server/outbox.h"
 #include "server/slow.h"
@@ -26,6 +27,9 @@ struct batch_run {
     struct batch *b, *rest; /* rest: what comes behind it, of its thread's own */
     bool guarded;           /* a hop may have to wait */
     bool slow;              /* a hop was, of those whose sender is another thread */
+    /* While the shard is not quiet: hops of an EXEC that follow, and share what was decided of the first. */
+    uint32_t together;
+    bool put_off;
 };
 
 /* What a hop took, which is done. */
@@ -165,14 +169,19 @@ static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct
 /* Neither are transactions under way on the shard, nor does somebody wait for a key of it. */
 static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s->schedule) && !s->waits.n; }
 
-/* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. */
-static inline __attribute__((always_inline)) bool waits(struct batch_run *x, struct hop *h) {
+/* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. What EXEC runs
+ * waits, or runs, as one. */
+static inline bool waits(struct batch_run *x, struct hop *h) {
     struct batch *b = x->b;
     uint32_t i = (uint32_t)(h - b->hops);
-    if (!hop_must_wait(x->s, h)) return false;
-    defer_hop(x->s, b, i);
-    b->ends[i] = b->replies.size;
-    return true;
+    if (x->together) x->together--;
+    else {
+        x->together = exec_together(h);
+        x->put_off = hop_must_wait(x->s, h);
+        if (x->put_off) defer_hop(x->s, b, i);
+    }
+    if (x->put_off) b->ends[i] = b->replies.size;
+    return x->put_off;
 }
 
 /* Who waits for a key that is there now is served: right after what brought it. */
@@ -185,7 +194,7 @@ static void exec_own_guarded(void *ctx, struct hop *h) {
     if (waits(x, h)) x->b->done = (uint32_t)(h - x->b->hops) + 1;
     else {
         exec_own(x, h);
-        serve(x->t, x->s);
+        if (!x->together) serve(x->t, x->s);
     }
 }
 
@@ -193,7 +202,7 @@ static void exec_foreign_guarded(void *ctx, struct hop *h) {
     struct batch_run *x = ctx;
     if (waits(x, h)) return;
     exec_foreign(x, h);
-    serve(x->t, x->s);
+    if (!x->together) serve(x->t, x->s);
 }
 
 /* At first nothing is in the way; a hop of the batch that goes on in slices changes that. */
@@ -282,27 +291,42 @@ static void piece_goes_back(struct thread *t, struct batch *b) {
     else send_back(t, b);
 }
 
-/* One slice, or all of it. True: it is done, and its reply on its way. */
-static bool run_late(struct thread *t, struct shard *s, struct deferred *d) {
-    struct batch *b = d->batch;
-    struct hop *h = &b->hops[d->index];
-    struct batch_run x = {.t = t, .s = s, .b = b};
+/* What EXEC runs together. */
+static void run_late_together(struct batch_run *x, struct hop *head, uint32_t n, struct reply *r) {
+    for (struct hop *h = head; h <= head + n; h++) run_into(x, h, r);
+    atomic_store_explicit(&x->t->running, 0, memory_order_relaxed);
+}
+
+/* False: there is more to do. */
+static bool run_late_hop(struct batch_run *x, struct hop *h, struct deferred *d) {
+    struct thread *t = x->t;
     uint64_t start = cycles_now(), start_ns = d->sliced ? thread_cpu_ns() : 0;
-    s->now_ms = b->now_ms;
     d->reply.resp = h->resp;
     t->measure.commands[h->row].calls += !d->sliced;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
-    enum hop_result result = h->run(s, h, &d->reply);
+    enum hop_result result = h->run(x->s, h, &d->reply);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     d->cycles += cycles_now() - start;
     if (d->sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     if (result == HOP_AGAIN) {
         if (!h->state) h->state = HOP_IN_SLICES;
-        go_on_later(t, s, d);
+        go_on_later(t, x->s, d);
         return false;
     }
-    after_hop(&x, h, &d->reply, 0, 0);
-    if (t->measure.weight || h->flags & HOP_TIMED || d->sliced) count_time(&x, h, d->cycles);
+    after_hop(x, h, &d->reply, 0, 0);
+    if (t->measure.weight || h->flags & HOP_TIMED || d->sliced) count_time(x, h, d->cycles);
+    return true;
+}
+
+/* One slice, or all of it. True: it is done, and its reply on its way. */
+static bool run_late(struct thread *t, struct shard *s, struct deferred *d) {
+    struct batch *b = d->batch;
+    struct hop *h = &b->hops[d->index];
+    struct batch_run x = {.t = t, .s = s, .b = b};
+    uint32_t together = exec_together(h);
+    s->now_ms = b->now_ms;
+    if (together) run_late_together(&x, h, together, &d->reply);
+    else if (!run_late_hop(&x, h, d)) return false;
     d->slow = x.slow;
     leave(s, &d->member);
     serve(t, s);

@@ -2,6 +2,19 @@
 #include "server/command.h"
 #include "server/route.h"
 
+enum hop_result spread_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct spread x = {&s, 1};
+    command_by_number(h->row)->on_spread(&x, h, r);
+    return HOP_DONE;
+}
+
+enum hop_result hop_to_its_end(struct shard *s, struct hop *h, struct reply *r) {
+    const struct command *row = command_by_number(h->row);
+    while (row->on_shard(s, h, r) == HOP_AGAIN)
+        if (!h->state) h->state = HOP_IN_SLICES;
+    return HOP_DONE;
+}
+
 struct shard *spread_shard(const struct spread *x, const struct hop *h, uint32_t nth) {
     if (x->n == 1) return x->shards[0];
     const struct arg *key = &h->argv[h->key_first + nth * h->key_step];

@@ -44,7 +44,7 @@ static struct request *request_new(
         .argc = argc,
         .db = c->db,
         .resp = c->resp,
-        .flags = conn_hop_flags(c, row) & (HOP_WRITE | HOP_NO_TOUCH),
+        .flags = (row_hop_flags(row) | conn_hop_flags(c)) & (HOP_WRITE | HOP_NO_TOUCH),
         .n_keys = asked->n_keys,
         .key_first = (uint8_t)asked->key_first,
         .key_step = 1,

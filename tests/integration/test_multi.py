@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from resp import Closed, Error, NIL_ARRAY, same
+from resp import Closed, Error, NIL_ARRAY, encode, same
 from server import PATIENCE
 
 
@@ -546,6 +546,105 @@ def test_a_counter_kept_with_watch_loses_nothing(server, others):
                     break
     in_threads(count, count, count)
     assert server.client().command('MGET', 'n', *others) == [b'120'] * (1 + len(others)) and len(done) == 120
+
+
+def pipelined(c, *transactions):
+    """Sends transactions in one piece; the replies of each, but for OK and QUEUED."""
+    c.send(b''.join(encode(*words) for commands in transactions for words in (['MULTI'], *commands, ['EXEC'])))
+    got = []
+    for commands in transactions:
+        assert [c.read() for _ in range(len(commands) + 1)] == [b'OK'] + [b'QUEUED'] * len(commands)
+        got.append(c.read())
+    return got
+
+
+def test_pipelined_transactions_of_one_shard_take_no_turn_each(server):
+    c = server.client()
+    before = server.turns(c)
+    for _ in range(20):
+        got = pipelined(c, *[[['SET', 'k', i], ['GET', 'k'], ['PING'], ['APPEND', 'k', 'x']] for i in range(100)])
+        assert got == [[b'OK', b'%d' % i, b'PONG', len(str(i)) + 1] for i in range(100)]
+    assert server.turns(c) - before < 1000
+
+
+def test_what_stands_around_transactions_in_a_pipeline_keeps_its_order(server):
+    """Plain commands on any shard, replies that need none, the state of the connection, and transactions that do not go through."""
+    c = server.client()
+    c.send(b''.join(encode(*words) for words in (
+        ['SET', 'a', 1], ['SET', 'b', 2], ['MULTI'], ['INCR', 'a'], ['SELECT', 3], ['SET', 'a', 'three'], ['ECHO', 'x'], ['EXEC'], ['GET', 'a'], ['SELECT', 0], ['GET', 'a'],
+        ['MULTI'], ['MSET', 'a', 1, 'b'], ['GET', 'a'], ['MONITOR'], ['EXEC'], ['PING'], ['MULTI'], ['NOSUCH'], ['EXEC'], ['MULTI'], ['EXEC'], ['INCR', 'b'], ['MULTI'], ['INCR', 'b'], ['DISCARD'],
+        ['CLIENT', 'REPLY', 'SKIP'], ['MULTI'], ['INCR', 'b'], ['EXEC'], ['GET', 'b'])))
+    wanted = [b'OK', b'OK', b'OK', *[b'QUEUED'] * 4, [2, b'OK', b'OK', b'x'], b'three', b'OK', b'2', b'OK', *[b'QUEUED'] * 3, None, b'PONG', b'OK', None, None, b'OK', [], 3, b'OK', b'QUEUED', b'OK',
+              b'QUEUED', [4], b'4']
+    for want in wanted:
+        got = c.read()
+        if want is not None:
+            assert got == want
+        elif isinstance(got, list):
+            assert [isinstance(one, Error) for one in got] == [True, False, True] and got[1] == b'2'
+        else:
+            assert isinstance(got, Error)
+
+
+def test_a_watched_key_stops_its_transaction_and_not_its_neighbours(server):
+    """The look at what is watched and the commands are one: what a pipeline wrote before counts, what comes behind runs."""
+    c = server.client()
+    for keys in (['{t}w', '{t}a', '{t}b'], ['w', 'a', 'b']):
+        w, a, b = keys
+        c.command('FLUSHALL')
+        c.command('WATCH', w)
+        assert pipelined(c, [['SET', a, 1], ['SET', b, 'x' * 30000]], [['SET', a, 2], ['INCR', a]]) == [[b'OK', b'OK'], [b'OK', 3]]
+        c.command('WATCH', w)
+        c.send(b''.join(encode(*words) for words in (['SET', w, 1], ['MULTI'], ['SET', a, 9], ['SET', b, 'y' * 30000], ['EXEC'], ['MULTI'], ['INCR', a], ['STRLEN', b], ['EXEC'], ['GET', w])))
+        assert [c.read() for _ in range(10)] == [b'OK', b'OK', b'QUEUED', b'QUEUED', NIL_ARRAY, b'OK', b'QUEUED', b'QUEUED', [4, 30000], b'1']
+        assert c.command('GET', b) == b'x' * 30000
+
+
+@pytest.mark.parametrize('n', [254, 255, 256, 300, 3000])
+def test_a_transaction_of_any_size_is_one(server, n):
+    """What fits into a batch of hops, just so, and what does not."""
+    c = server.client()
+    for key in ('{t}%d', 'k%d'):
+        c.command('FLUSHALL')
+        got = pipelined(c, [['INCR', key % (i % 7)] for i in range(n)], [['ECHO', i] for i in range(n)])
+        assert got == [[i // 7 + 1 for i in range(n)], [b'%d' % i for i in range(n)]]
+
+
+def test_what_is_sliced_alone_is_not_inside_a_transaction(server):
+    c, other = server.client(), server.client()
+    for n in range(0, 20000, 1000):
+        c.command('HSET', 'h', *(x for i in range(n, n + 1000) for x in (i, 'v')))
+    other.send(encode('HGETALL', 'h') * 5)
+    got = pipelined(c, [['HSET', 'h', 'first', 1], ['HGETALL', 'h'], ['HDEL', 'h', 'first'], ['HLEN', 'h'], ['HKEYS', 'h'], ['EXISTS', 'none']], [['HLEN', 'h']])
+    assert got[0][0] == 1 and len(got[0][1]) == 40002 and got[0][2:4] == [1, 20000] and len(got[0][4]) == 20000 and got[0][5] == 0 and got[1] == [20000]
+    for _ in range(5):
+        assert len(other.read()) in (40000, 40002)
+
+
+def test_transactions_of_one_shard_wait_as_a_whole(server):
+    """Beside transactions over several shards, whose intents they meet: with pipelines, values that are referred to, and commands that wait for keys."""
+    large = ['x' * 20000, 'y' * 20000]
+
+    def over_shards():
+        c = server.client()
+        for i in range(150):
+            c.command('MSET', *(x for j in range(6) for x in ('k%d' % j, large[i % 2])))
+
+    def on_one(key, other):
+        c = server.client()
+        for i in range(60):
+            got = pipelined(c, *[[['GET', key], ['ECHO', i], ['SET', key, 'mine'], ['GET', other], ['GET', key], ['PING']]] * 3)
+            for one in got:
+                assert one[0] in (*map(str.encode, large), b'mine', None) and one[1:3] == [b'%d' % i, b'OK'] and one[4:] == [b'mine', b'PONG']
+
+    def watching(key):
+        c = server.client()
+        for i in range(60):
+            c.command('WATCH', key)
+            got = pipelined(c, [['SET', key, 'mine'], ['GET', key]], [['STRLEN', key]])
+            assert got[0] in ([b'OK', b'mine'], NIL_ARRAY) and got[1][0] in (4, 20000)
+    server.client().command('MSET', *(x for j in range(6) for x in ('k%d' % j, large[0])))
+    in_threads(over_shards, over_shards, lambda: on_one('k0', '{k0}z'), lambda: on_one('k1', '{k1}z'), lambda: watching('k2'), lambda: watching('k3'))
 
 
 def test_transactions_beside_everything_else(server):
