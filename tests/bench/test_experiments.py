@@ -97,6 +97,11 @@ def table_of(name, darter, **settings):
     return [[cell.strip() for cell in line.split('|')[1:-1]] for line in done.stdout.splitlines() if line.startswith('| ')]
 
 
+def test_hashes(darter):
+    rows = table_of('hashes', darter, KEYS=2000, HASHES=100, FIELDS=2000, REQUESTS=2000, ROUNDS=1)[1:]
+    assert len(rows) == 7 and all(positive(row[1:4]) for row in rows), rows
+
+
 def test_sets(darter):
     rows = table_of('sets', darter, KEYS=2000, MEMBERS=2000, REQUESTS=2000, ROUNDS=1)[1:]
     assert len(rows) == 7 and all(positive(row[1:4]) for row in rows if 'ms' not in row[0]), rows
