@@ -105,6 +105,14 @@ __attribute__((cold)) void run_record_all(struct batch *first) {
     }
 }
 
+/* The same for a batch that is about to run, or runs, and those behind it. One that came by the mailbox is linked to its tick already, and stays so. */
+static void record_from(struct batch *b, struct batch *rest) {
+    struct batch *linked = b->next;
+    b->next = rest;
+    run_record_all(b);
+    b->next = linked;
+}
+
 /* To be gone on with by the shard's owner. */
 static void go_on_later(struct thread *t, struct shard *s, struct deferred *d) {
     struct thread *owner = t->server->threads[s->id];
@@ -120,9 +128,7 @@ static __attribute__((noinline, cold)) void begin_slices(struct batch_run *x, st
     struct batch *b = x->b;
     uint32_t i = (uint32_t)(h - b->hops);
     if (b->message.from == x->t->id && !b->own[i].conn) {
-        b->next = x->rest;
-        run_record_all(b);
-        b->next = NULL;
+        record_from(b, x->rest);
     }
     go_on_later(x->t, x->s, defer_slices(x->s, b, i));
     x->guarded = true;
@@ -370,9 +376,7 @@ static void run_own(struct thread *t, struct shard *s, struct batch *b, struct b
     uint64_t start = cycles_now();
     if (__builtin_expect(is_quiet(s), 1)) batch_run(s, b->hops, b->n, false, exec_own_quiet, &x);
     else {
-        b->next = rest;
-        if (!b->recorded && !schedule_is_empty(&s->schedule)) run_record_all(b);
-        b->next = NULL;
+        if (!b->recorded && !schedule_is_empty(&s->schedule)) record_from(b, rest);
         batch_run(s, b->hops, b->n, false, exec_own_guarded, &x);
     }
     slice_add(&t->measure, SLICE_BATCH, cycles_now() - start);
