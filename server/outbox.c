@@ -422,8 +422,10 @@ void outbox_retire(struct thread *t) {
 /* ---- the end ---- */
 
 void outbox_end(struct thread *t) {
-    for (struct batch *b = t->made_batches; b; b = b->made_next)
+    for (struct batch *b = t->made_batches; b; b = b->made_next) {
+        if (b->task) continue; /* a piece of EXEC's has the function of its row, but is no head */
         for (uint32_t i = 0; i < b->n; i++) exec_head_drop(t->server->threads[b->to]->shard, &b->hops[i]);
+    }
     for (; t->tick_first != t->tick_next; t->tick_first++) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];
         k->batches = NULL; /* freed below, wherever they are */

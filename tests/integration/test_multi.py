@@ -683,3 +683,16 @@ def test_writing_the_configuration_inside_a_transaction(start, tmp_path):
     c.command('GET', 'a')
     assert c.command('EXEC') == [b'OK', b'OK', b'OK', b'1']
     assert other.command('GET', 'a') == b'1'
+
+
+def test_the_server_may_end_in_the_middle_of_transactions(start):
+    """Over one shard and several, some of them watched."""
+    for _ in range(5):
+        server = start()
+        clients = [server.client() for _ in range(4)]
+        for c in clients:
+            c.send(encode('WATCH', 'a', 'b') + (encode('MULTI') + encode('SET', 'a', '1') + encode('SET', 'b', '2') + encode('SET', 'c', '3') + encode('EXEC')) * 5000)
+        for c in clients:
+            for _ in range(5):
+                c.read()
+        server.stop()
