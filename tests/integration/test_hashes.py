@@ -2,7 +2,6 @@
 
 import pytest
 
-from configurations import LIGHT
 from resp import Error
 from server import wait_for
 
@@ -177,9 +176,8 @@ def test_a_long_read_sees_all_or_nothing_of_a_change(server, change):
 
 
 def test_clients_that_leave_during_a_long_read(server):
-    n = 5000 if LIGHT else BIG
     with server.client() as c:
-        fill(c, 'h', n)
+        fill(c, 'h', BIG)
         for i in range(8):
             r = server.client()
             r.send(b'*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n' * 3)
@@ -187,7 +185,7 @@ def test_clients_that_leave_during_a_long_read(server):
                 r.close()
             else:
                 c.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-        assert c.command('HLEN', 'h') == n
+        assert c.command('HLEN', 'h') == BIG
         assert c.command('HSET', 'h', 'new', '1') == 1        # no intent was left behind
         wait_for(lambda: c.command('INFO', 'clients').decode().split('connected_clients:')[1].split()[0] == '1')
 
