@@ -33,6 +33,9 @@ enum entry_encoding {
     ENC_MAP,
     ENC_INTSET,
     ENC_FLAT = 7,
+    /* Of lists: node.h, list.h. The numbers are those of encodings that only strings have. */
+    ENC_NODE = ENC_INT,
+    ENC_CHAIN = ENC_EMBEDDED,
 };
 #define ENTRY_KIND(type, encoding) ((uint8_t)((type) | (encoding) << 3))
 

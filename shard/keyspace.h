@@ -80,13 +80,21 @@ enum key_event {
     KEY_SREM,
     KEY_SPOP,
     KEY_STORE, /* the result of SUNIONSTORE and the like */
+    KEY_LPUSH,
+    KEY_RPUSH,
+    KEY_LPOP,
+    KEY_RPOP,
+    KEY_LSET,
+    KEY_LINSERT,
+    KEY_LREM,
+    KEY_LTRIM,
 };
 
 /* The funnel. Inline, as its listeners are the count of changes, and the keys that are watched or waited for, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */
 void key_tell(struct shard *s, const struct key *k);
 static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
 static inline void key_after_change(struct shard *s, struct key *k, enum key_event event) {
-    const unsigned silent = 1u << KEY_EXPIRED | 1u << KEY_RENAME_FROM | 1u << KEY_MOVE_FROM | 1u << KEY_LOADED;
+    const uint64_t silent = 1ull << KEY_EXPIRED | 1ull << KEY_RENAME_FROM | 1ull << KEY_MOVE_FROM | 1ull << KEY_LOADED;
     s->stats.dirty += !(silent >> event & 1);
     if (__builtin_expect((s->watches.n | s->waits.n) != 0, 0)) key_tell(s, k);
 }
