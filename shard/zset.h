@@ -1,0 +1,132 @@
+/* Sorted sets: members, each with a score, in the order of (score, member's bytes).
+ *
+ * A small one is a page (page.h) whose items lie in that order, each with its score behind its name:
+ *
+ *   | n ... | fingerprint, size | ... | member, score | member, score | ...
+ *
+ * From ZSET_PAGE_ITEMS or ZSET_PAGE_BYTES on it is a fieldmap of members with their scores, and an order of their hashes beside it (ranked.h), for good.
+ * What clients are told about the encoding is another thing: zset_is_shown_large().
+ *
+ * struct zset is a view that is opened from an entry and stored into it again (zset_open, zset_store): what is behind it moves. It belongs to the shard.
+ * A struct zset_item and a walk die with the next call that changes the zset. What one member costs: O(1) to find; O(log n) to add, to remove, to rank, and to begin
+ * a walk anywhere.
+ */
+#ifndef SHARD_ZSET_H
+#define SHARD_ZSET_H
+
+#include "shard/fields.h"
+#include "shard/keyspace.h"
+#include "shard/ranked.h"
+
+#define ZSET_PAGE_ITEMS FIELDS_PAGE_ITEMS
+#define ZSET_PAGE_BYTES FIELDS_PAGE_BYTES
+
+struct zset {
+    struct memory *memory;
+    const struct hash_secret *secret;
+    struct page *page; /* of the two at most one; none: it is empty */
+    struct zset_large *large;
+};
+
+struct zset_item {
+    double score;
+    const uint8_t *member; /* packed: zset_text */
+    /* Of one that zset_find found: */
+    struct page_at at;
+    struct page **place;
+};
+
+/* ---- from an entry, and back ---- */
+
+/* An empty one of this shard. */
+struct zset zset_new(struct shard *s);
+/* That of a key that is one (TYPE_ZSET); empty if the key is not there. */
+struct zset zset_open(struct shard *s, const struct key *k);
+/* What became of it, once it was changed by this event: it is told, and an empty one deletes its key, which is told too. key_before_change is
+ * behind you. -ENOMEM (of a new key only): it is freed. */
+int zset_store(struct shard *s, struct key *k, struct zset *x, enum key_event event);
+/* It becomes the value of a key of whatever kind, which has no expiry time then; an empty one deletes it. -ENOMEM, with the key as it was: it is freed. */
+int zset_replace(struct shard *s, struct key *k, struct zset *x, enum key_event event);
+/* Frees it, a large one in slices. */
+void zset_drop(struct shard *s, struct zset *x);
+
+/* ---- as a whole ---- */
+
+static inline bool zset_is_empty(const struct zset *x) { return !x->page && !x->large; }
+uint64_t zset_count(const struct zset *x);
+/* Bytes of all of it. */
+size_t zset_memory(const struct zset *x);
+/* Whether clients are shown the large encoding (skiplist). Not for empty ones. Whoever adds members says so once they cross a limit of the configuration. */
+bool zset_is_shown_large(const struct zset *x);
+void zset_show_large(struct zset *x, bool large);
+
+/* ---- members ---- */
+
+/* A member to be looked for, with its hash. */
+void zset_name(const struct zset *x, const char *p, uint32_t size, struct field_name *out);
+/* A member's text; an integer's is written to scratch. */
+static inline const char *zset_text(const struct zset_item *m, char scratch[INT64_TEXT_SIZE], uint32_t *size) {
+    return packed_text(m->member, scratch, size);
+}
+bool zset_find(const struct zset *x, const struct field_name *name, struct zset_item *out);
+/* How many lie before one that zset_find found. */
+uint64_t zset_rank(const struct zset *x, const struct field_name *name, const struct zset_item *m);
+/* Adds it, or gives the one that is there (was: what zset_find found, NULL: nothing) this score, which is not NaN. 0, or -ENOMEM with nothing changed. The
+ * name's bytes must not lie in the zset. */
+int zset_put(struct zset *x, const struct field_name *name, const struct zset_item *was, double score);
+/* Takes out what zset_find found. The last one leaves it empty. */
+void zset_remove(struct zset *x, const struct field_name *name, const struct zset_item *m);
+/* What zset_put may take at most, bytes, of several members together; of each: zset_needs_member. */
+size_t zset_needs(const struct zset *x, uint32_t members);
+size_t zset_needs_member(const struct field_name *name);
+
+/* ---- ranks ---- */
+
+/* A bound lies between two members: before or behind all that equal it. By score; or by the member's bytes, which means something where all scores are equal. A range
+ * between two bounds is that between two ranks:
+ *
+ *   from = zset_before(x, &min), to = zset_before(x, &max): if from < to, the members of ranks [from, to) */
+struct zset_bound {
+    enum { ZSET_BY_SCORE, ZSET_BY_MEMBER, ZSET_FIRST, ZSET_LAST } by; /* FIRST: before all; LAST: behind all */
+    bool after; /* behind what equals it: of a minimum that is excluded, or a maximum that is included */
+    double score;
+    const char *text;
+    uint32_t size;
+};
+/* How many members lie before the bound. */
+uint64_t zset_before(const struct zset *x, const struct zset_bound *b);
+
+/* The member of a rank below zset_count(). */
+void zset_at(const struct zset *x, uint64_t rank, struct zset_item *out);
+/* Removes the members of ranks [from, from + n), which are there. */
+void zset_remove_range(struct zset *x, uint64_t from, uint64_t n);
+
+/* Walks through n members, or as many as there are, from this rank on, up or down. Nothing may be changed in between. */
+struct zset_walk {
+    uint64_t rank, left;
+    bool down;
+    const struct leaf *leaf;
+    struct page_at at;
+    uint32_t ahead;
+};
+void zset_begin(const struct zset *x, struct zset_walk *w, uint64_t rank, uint64_t n, bool down);
+bool zset_next(const struct zset *x, struct zset_walk *w, struct zset_item *out);
+
+/* The cursor scan: visits some members, and returns the next cursor, 0 at the end. What is there all the time is visited. A small one is visited as a whole, in order. */
+typedef void zset_visit(void *arg, const struct zset_item *m);
+uint64_t zset_scan(const struct zset *x, uint64_t cursor, zset_visit *visit, void *arg);
+
+/* ---- for container.c ---- */
+
+struct zset zset_of(struct memory *m, const struct hash_secret *secret, enum entry_encoding encoding, void *container);
+/* What is to be written into the entry; NULL: it is empty. */
+void *zset_container(const struct zset *x, enum entry_encoding *encoding);
+/* Frees it at once; or, a large one, hangs it in *large. */
+void zset_free(struct zset *x, struct trash **large);
+/* A copy in to's memory. -ENOMEM: nothing was made. */
+int zset_copy(struct zset *to, const struct zset *from);
+
+/* Brings on its way from memory what a look for a member touches, in this order: the block; its place in there; its page. */
+void zset_prefetch(enum entry_encoding encoding, const void *container);
+
+#endif
