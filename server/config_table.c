@@ -83,6 +83,7 @@ const struct directive directives[] = {
     GROUP("Small forms of values"),
     NUMBER("hash-max-listpack-entries", hash_max_listpack_entries, 0, MAX, "512", MUTABLE, "Most fields of a small hash", .alias = "hash-max-ziplist-entries"),
     BYTES("hash-max-listpack-value", hash_max_listpack_value, 0, MAX, "64", MUTABLE, "Longest field or value of a small hash", .alias = "hash-max-ziplist-value"),
+    NUMBER("list-max-listpack-size", list_max_listpack_size, INT32_MIN, INT32_MAX, "-2", MUTABLE, "Most elements of a list's node, or its size: -1 to -5 are 4 to 64 KiB", .alias = "list-max-ziplist-size"),
     NUMBER("set-max-intset-entries", set_max_intset_entries, 0, MAX, "512", MUTABLE, "Most elements of a set of integers in its small form"),
     BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", MUTABLE, "Largest sparse HyperLogLog"),
 
@@ -189,7 +190,6 @@ const struct directive directives[] = {
     TEXT("aof_rewrite_cpulist", aof_rewrite_cpulist, "", YET_FIXED, "CPUs for rewriting the append log"),
 
     GROUP("Accepted, no effect yet: small forms of values"),
-    NUMBER("list-max-listpack-size", list_max_listpack_size, INT32_MIN, INT32_MAX, "-2", YET, "Most elements of a list's node, or its size: -1 to -5 are 4 to 64 KiB", .alias = "list-max-ziplist-size"),
     NUMBER("list-compress-depth", list_compress_depth, 0, INT32_MAX, "0", YET, "Nodes at each end of a list that are not compressed; 0: none is"),
     NUMBER("zset-max-listpack-entries", zset_max_listpack_entries, 0, MAX, "128", YET, "Most elements of a small sorted set", .alias = "zset-max-ziplist-entries"),
     BYTES("zset-max-listpack-value", zset_max_listpack_value, 0, MAX, "64", YET, "Longest element of a small sorted set", .alias = "zset-max-ziplist-value"),

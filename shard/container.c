@@ -5,16 +5,18 @@
 
 #include "shard/blob.h"
 #include "shard/intset.h"
+#include "shard/list.h"
 #include "shard/memory.h"
 #include "shard/shard.h"
 
 /* Pages freed in one go: about 10 us. */
 #define FREE_PAGES 64u
 
-/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time; of an intset the integers. */
+/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time; of an intset the integers; of a list the elements. */
 struct flat {
     size_t size, memory; /* bytes; what it took where it came from */
     uint32_t flags;
+    int32_t fill; /* of a list */
     bool ints;
     char bytes[];
 };
@@ -24,6 +26,7 @@ struct flat {
 
 static bool is_fields(enum entry_encoding encoding) { return encoding == ENC_PAGE || encoding == ENC_MAP; }
 static bool is_ints(const struct entry *e) { return entry_encoding(e) == ENC_INTSET; }
+static bool is_list(enum entry_encoding encoding) { return encoding == ENC_NODE || encoding == ENC_CHAIN; }
 
 static struct fields view_of(enum entry_encoding encoding, void *container) {
     struct fields f = {0};
@@ -32,6 +35,7 @@ static struct fields view_of(enum entry_encoding encoding, void *container) {
     return f;
 }
 static struct fields view(const struct entry *e) { return view_of(entry_encoding(e), entry_pointer(e)); }
+static struct list list_of(const struct entry *e) { return list_view(NULL, entry_encoding(e), entry_pointer(e)); }
 
 struct fields container_fields(struct shard *s, const struct entry *e) {
     struct fields f = e ? view(e) : (struct fields){0};
@@ -44,7 +48,7 @@ struct fields container_fields(struct shard *s, const struct entry *e) {
 
 static bool free_map_some(struct memory *m, struct trash *x) { return fieldmap_free_some(m, (struct fieldmap *)x, FREE_PAGES); }
 
-bool container_is_large(const struct entry *e) { return entry_encoding(e) == ENC_MAP; }
+bool container_is_large(const struct entry *e) { return entry_encoding(e) == ENC_MAP || entry_encoding(e) == ENC_CHAIN; }
 
 void container_drop(struct memory *m, struct entry *e, struct trash **large) {
     if (entry_pointer(e)) container_free(m, entry_encoding(e), entry_pointer(e), large);
@@ -53,6 +57,11 @@ void container_drop(struct memory *m, struct entry *e, struct trash **large) {
 void container_free(struct memory *m, enum entry_encoding encoding, void *container, struct trash **large) {
     if (encoding == ENC_INTSET) {
         intset_free(m, container);
+        return;
+    }
+    if (is_list(encoding)) {
+        struct list x = list_view(m, encoding, container);
+        list_free(&x, large);
         return;
     }
     assert(is_fields(encoding));
@@ -71,6 +80,10 @@ void container_free(struct memory *m, enum entry_encoding encoding, void *contai
 size_t container_memory(const struct entry *e) {
     if (entry_encoding(e) == ENC_FLAT) return ((struct flat *)entry_pointer(e))->memory;
     if (is_ints(e)) return intset_memory(entry_pointer(e));
+    if (entry_type(e) == TYPE_LIST) {
+        struct list x = list_of(e);
+        return list_memory(&x);
+    }
     struct fields f = view(e);
     return fields_memory(&f);
 }
@@ -122,8 +135,35 @@ static void *flatten_ints(const struct intset *x) {
     return flat;
 }
 
+static void write_list(struct writer *w, const struct list *x) {
+    struct list_walk walk = list_walk_from(x, 0, LIST_TAIL);
+    struct list_item i;
+    while (list_next(x, &walk, &i)) {
+        char scratch[INT64_TEXT_SIZE];
+        uint32_t size;
+        const char *text = list_text(&i, scratch, &size);
+        write_bytes(w, &size, sizeof size);
+        write_bytes(w, text, size);
+    }
+}
+
+static void *flatten_list(const struct list *x) {
+    struct writer w = {0};
+    write_list(&w, x);
+    struct flat *flat = mi_malloc(sizeof *flat + w.size);
+    if (!flat) return NULL;
+    *flat = (struct flat){.size = w.size, .memory = list_memory(x), .fill = x->chain ? x->fill : LIST_FILL_WHOLE};
+    w = (struct writer){.flat = flat};
+    write_list(&w, x);
+    return flat;
+}
+
 void *container_flatten(const struct entry *e) {
     if (is_ints(e)) return flatten_ints(entry_pointer(e));
+    if (entry_type(e) == TYPE_LIST) {
+        struct list x = list_of(e);
+        return flatten_list(&x);
+    }
     struct fields f = view(e);
     struct writer w = {0};
     write_fields(&w, &f);
@@ -177,7 +217,33 @@ static struct intset *copy_flat_ints(struct memory *m, const struct flat *flat) 
     return to;
 }
 
+static int copy_flat_list(struct list *to, const struct flat *flat) {
+    for (const char *p = flat->bytes, *end = p + flat->size; p < end;) {
+        const char *text;
+        uint32_t size;
+        p = read_text(p, &text, &size);
+        if (!list_push(to, LIST_TAIL, text, size)) continue;
+        list_free(to, NULL);
+        return -1;
+    }
+    return 0;
+}
+
+static void *copy_list(struct shard *s, const struct entry *e, enum entry_encoding *encoding) {
+    const struct flat *flat = entry_encoding(e) == ENC_FLAT ? entry_pointer(e) : NULL;
+    struct list to = list_new(s, flat ? flat->fill : LIST_FILL);
+    if (flat) {
+        if (copy_flat_list(&to, flat)) return NULL;
+    } else {
+        struct list from = list_of(e);
+        if (list_copy(&to, &from)) return NULL;
+    }
+    *encoding = to.chain ? ENC_CHAIN : ENC_NODE;
+    return to.chain ? (void *)to.chain : (void *)to.node;
+}
+
 void *container_copy(struct shard *s, const struct entry *e, enum entry_encoding *encoding) {
+    if (entry_type(e) == TYPE_LIST) return copy_list(s, e, encoding);
     const struct flat *flat = entry_encoding(e) == ENC_FLAT ? entry_pointer(e) : NULL;
     if (is_ints(e) || (flat && flat->ints)) {
         *encoding = ENC_INTSET;

@@ -17,13 +17,14 @@
 #include "shard/keyspace.h"
 #include "shard/node.h"
 
-/* The default of list-max-listpack-size. */
+/* The default of list-max-listpack-size; and that which holds what any small list has in one node. */
 #define LIST_FILL (-2)
+#define LIST_FILL_WHOLE (-5)
 
 struct place {
     struct node *node;
-    size_t far; /* bytes of blocks that its elements refer to */
-    uint32_t n;
+    size_t far;        /* bytes of blocks that its elements refer to */
+    uint32_t n, block; /* elements; bytes of the node's block */
 };
 
 struct chain {
@@ -49,65 +50,82 @@ struct list list_open(struct shard *s, const struct key *k, int64_t fill);
 /* What became of it, once it was changed by this event: it is told, and an empty one deletes its key, which is told too. key_before_change is
  * behind you. -ENOMEM (of a new key only): it is freed. */
 int list_store(struct shard *s, struct key *k, struct list *x, enum key_event event);
+/* It is as it was, or will be changed on, but may lie elsewhere: nothing is told. Of a key that is not there it is empty. */
+void list_keep(struct shard *s, struct key *k, struct list *x);
 /* The list becomes the value of a key of whatever kind, which has no expiry time then; an empty one deletes it. -ENOMEM, with the key as it was: it is freed. */
 int list_replace(struct shard *s, struct key *k, struct list *x, enum key_event event);
-/* Frees it, a large one in slices. */
-void list_drop(struct shard *s, struct list *x);
-/* The same without a shard; at once. */
-void list_free(struct list *x);
+/* Frees it. A large one is hung in *trash, to be freed in slices; NULL: at once. */
+void list_free(struct list *x, struct trash **trash);
 
 static inline bool list_is_empty(const struct list *x) { return !x->node && !x->chain; }
 static inline uint64_t list_count(const struct list *x) { return x->chain ? x->chain->n : x->node ? x->node->n : 0; }
 /* Bytes of all of it. */
 size_t list_memory(const struct list *x);
+/* Its nodes. */
+static inline uint32_t list_nodes(const struct list *x) { return x->chain ? x->chain->n_places : x->node != NULL; }
 
-/* Pushing and popping. 0, or -ENOMEM with nothing changed. The text may not lie in this list. */
+/* Adds an element. 0, or -ENOMEM with nothing changed. The text may not lie in this list. */
 int list_push(struct list *x, enum list_end end, const char *text, uint32_t size);
-/* Takes out n (or all) elements at an end. What becomes free: a large list's nodes in slices, by *trash (NULL: at once). */
+/* Takes n elements out at an end, or all. What a large list gives up is freed in slices, by *trash; NULL: at once. */
 void list_pop(struct list *x, enum list_end end, uint64_t n, struct trash **trash);
-/* What list_push may take at most, bytes, for n elements of so many bytes together. */
-size_t list_needs(const struct list *x, uint64_t n, uint64_t bytes);
+
+/* What pushing may take at most, bytes: of elements that were added up one by one. All zero: none. */
+struct list_load {
+    uint64_t n, bytes, far;
+};
+void list_load_add(struct list_load *load, uint32_t size);
+size_t list_needs(const struct list *x, const struct list_load *load);
 
 /* An element, and where it is. */
 struct list_item {
     const uint8_t *at;
-    uint32_t place, nth, offset; /* nth of its node */
+    uint32_t place, nth; /* of the chain; of its node */
 };
 /* Its text; an integer's is written to scratch. */
 static inline const char *list_text(const struct list_item *i, char scratch[INT64_TEXT_SIZE], uint32_t *size) {
     return element_text(i->at, scratch, size);
 }
-/* What is to be compared with elements. */
+/* Is it this one? (element_of) */
 static inline bool list_equal(const struct list_item *i, const struct element *x) { return element_equal(x, i->at); }
 
-/* The element with this index (of list_count). */
+/* The element with this index, which is below list_count; the first or the last. */
 void list_at(const struct list *x, uint64_t index, struct list_item *out);
-/* Walks from an element on, towards the tail or the head:
+void list_peek(const struct list *x, enum list_end end, struct list_item *out);
+
+/* Walks from an element on, towards the tail or the head; from an index that is not there it gives nothing. Nothing is changed in between.
  *
  *     struct list_walk w = list_walk_from(&x, index, LIST_TAIL);
- *     while (list_next(&x, &w, &item)) ...
- *
- * Nothing is changed in between, except by what takes the walk. An index that is not there ends it at once. */
+ *     while (list_next(&x, &w, &item)) ... */
 struct list_walk {
-    struct list_item next;
+    struct list_item next; /* at NULL: that was all */
+    const struct node *node;
     enum list_end towards;
-    bool more;
 };
 struct list_walk list_walk_from(const struct list *x, uint64_t index, enum list_end towards);
 bool list_next(const struct list *x, struct list_walk *w, struct list_item *out);
 
-/* Changes in the middle. -ENOMEM: nothing changed. An element of the list, as list_at or a walk gave it: */
+/* Inserts an element before or behind one; gives one another text. 0, or -ENOMEM with nothing changed. The text may not lie in this list. */
 int list_insert(struct list *x, const struct list_item *at, bool behind, const char *text, uint32_t size);
 int list_set(struct list *x, const struct list_item *at, const char *text, uint32_t size);
-/* Takes it out; w, which just gave it, goes on with what was to come. NULL: there is no walk. */
-void list_remove(struct list *x, const struct list_item *at, struct list_walk *w);
+
+/* Takes out what equals an element, node by node from an end on; all zero at first, but for what and left. */
+struct list_removal {
+    enum list_end from;
+    uint64_t left;    /* this many at most */
+    uint64_t removed; /* so many went */
+    uint32_t place;   /* nodes looked at that are still there */
+};
+/* Goes on, through about so many elements. False: that was all. An empty list has neither node nor chain then. */
+bool list_remove_some(struct list *x, const struct element *what, struct list_removal *r, uint32_t elements);
 
 /* A copy, in this shard's memory. -ENOMEM: nothing was made. */
 int list_copy(struct list *to, const struct list *from);
 
-/* Prefetch, in this order: the ends of what is behind the entry. */
-void list_prefetch_ring(const struct list *x, enum list_end end);
-void list_prefetch_node(const struct list *x, enum list_end end);
-void list_prefetch_end(const struct list *x, enum list_end end);
+/* The view of what an entry of a list points to. */
+struct list list_view(struct memory *m, enum entry_encoding encoding, void *container);
+
+/* Prefetch of what is at an end, in so many steps, from 0 on: each needs what the one before brought. */
+#define LIST_PREFETCH_STEPS 4u
+void list_prefetch(const struct list *x, enum list_end end, uint32_t step);
 
 #endif

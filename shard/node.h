@@ -1,13 +1,14 @@
 /* A node: some elements of a list in one block, with room at both ends. All of a small list is one; a large one has many (list.h).
  *
- *   | n, block, first, end | free | element | element | ... | free |
- *                            ^first                     ^end
- *   element:  | packed form | its size |
+ *   | n, block, first, end | room | element | element | ... | room |
+ *                                 ^first                    ^end
+ *   element:  | its form | size of the form |
  *
- * The packed form is that of packed.h, with one more: e1, two bytes of size, and so many bytes: a string of up to NODE_INLINE_MAX. Behind it stands the size
- * of the form, so that a node is read from both ends: one byte; or ff behind the two bytes of it. Both ends are pushed and popped without moving what is between.
+ * The form is that of packed.h, with one more: e1, two bytes of size, and so many bytes: a string of up to NODE_INLINE_MAX. The size behind it
+ * lets a node be read from both ends: one byte; or two, and then ff. Both ends are pushed and popped without moving what is between.
  *
- * A node belongs to its shard. Every call that changes it may move it, and ends all pointers into it. NULL is an empty node.
+ * A node belongs to its shard. Every call that changes it may move it, and ends all pointers into it; offsets from its first element stay. NULL is an
+ * empty node.
  */
 #ifndef SHARD_NODE_H
 #define SHARD_NODE_H
@@ -18,8 +19,11 @@
 
 #include "shard/packed.h"
 
+#define NODE_HEADER 8u
 #define NODE_BYTES_MAX 65528u
 #define NODE_INLINE_MAX 1024u
+#define NODE_MIDDLING 0xe1u
+#define NODE_WIDE 0xffu /* the last byte of an element whose size takes two more */
 
 struct memory;
 
@@ -28,55 +32,76 @@ enum list_end { LIST_HEAD, LIST_TAIL };
 struct node {
     uint16_t n, block;   /* elements; bytes of the block, by 8 */
     uint16_t first, end; /* where the elements begin, and end: bytes from the block's beginning */
-    uint8_t bytes[];
 };
-#define NODE_HEADER 8u
+_Static_assert(sizeof(struct node) == NODE_HEADER, "what follows are bytes");
+
+static inline uint8_t *node_at(const struct node *p, uint32_t at) { return (uint8_t *)(uintptr_t)p + at; }
+static inline size_t node_memory(const struct node *p) { return p ? 8u * p->block : 0; }
+static inline uint32_t node_used(const struct node *p) { return p ? (uint32_t)p->end - p->first : 0; }
+
+/* ---- elements ---- */
 
 /* A string on its way into a node. Refers to the string's own bytes. */
 struct element {
-    struct packed packed; /* not of a middling string: */
+    struct packed packed; /* unless it is middling */
     bool middling;
-    uint32_t size; /* with the size behind it */
+    uint32_t size; /* of the form and the size behind it */
 };
 void element_of(struct element *x, const char *text, uint32_t size);
+/* Makes a far string's block, which then belongs to what is written; does nothing for others. -ENOMEM. */
+int element_make_far(struct memory *m, struct element *x);
+/* Frees it again, if it is not written after all. */
+void element_unmake(struct memory *m, struct element *x);
 /* Whether it is what is written at `at`. */
 bool element_equal(const struct element *x, const uint8_t *at);
-/* Makes a far string's block. -ENOMEM. */
-int element_make_far(struct memory *m, struct element *x);
-void element_drop_far(struct memory *m, struct element *x);
-/* Of what is written in a node: its text (an integer's is written to scratch). */
-const char *element_text(const uint8_t *at, char scratch[INT64_TEXT_SIZE], uint32_t *size);
-/* Its bytes there, with the size behind it. */
-uint32_t element_size(const uint8_t *at);
-/* And of the one before. */
-uint32_t element_size_before(const uint8_t *end);
 
-static inline uint8_t *node_at(const struct node *p, uint32_t offset) { return (uint8_t *)(uintptr_t)p + offset; }
-static inline size_t node_memory(const struct node *p) { return p ? 8u * p->block : 0; }
-static inline uint32_t node_used(const struct node *p) { return p ? (uint32_t)p->end - p->first : 0; }
-/* Where the nth element begins. */
-uint32_t node_offset(const struct node *p, uint32_t nth);
+/* Of what is written at `at`: bytes of its form; of all of it. */
+static inline uint32_t element_form_size(const uint8_t *at) {
+    if (__builtin_expect(*at != NODE_MIDDLING, 1)) return packed_size(at);
+    return 3u + at[1] + 256u * at[2];
+}
+static inline uint32_t element_size(const uint8_t *at) {
+    uint32_t form = element_form_size(at);
+    return form + (form < NODE_WIDE ? 1 : 3);
+}
+/* And of what ends there. */
+static inline uint32_t element_size_before(const uint8_t *end) {
+    if (__builtin_expect(end[-1] != NODE_WIDE, 1)) return 1u + end[-1];
+    return 3u + end[-3] + 256u * end[-2];
+}
+/* Its text; an integer's is written to scratch. */
+static inline const char *element_text(const uint8_t *at, char scratch[INT64_TEXT_SIZE], uint32_t *size) {
+    if (__builtin_expect(*at != NODE_MIDDLING, 1)) return packed_text(at, scratch, size);
+    *size = at[1] + 256u * at[2];
+    return (const char *)at + 3;
+}
 
-/* Room for size bytes before or behind all elements, and one element more, which the caller writes at once (node_write). A new node's block, or that of one that must grow, has
- * `block` bytes, if that is enough (0: as few as are worth it). NULL: no memory, nothing changed. */
+/* ---- nodes ---- */
+
+/* Where the nth element is. */
+uint32_t node_nth(const struct node *p, uint32_t nth);
+
+/* Adds an element of so many bytes at an end, which the caller writes at once. A block that must be made has `block` bytes, if they are enough (0: as few as are worth
+ * it). NULL: no memory, nothing changed. */
 uint8_t *node_push(struct memory *m, struct node **p, enum list_end end, uint32_t size, uint32_t block);
-/* Room for so many bytes at an offset instead of `old` bytes and elements there: 0 to insert. NULL: no memory, nothing changed. */
-uint8_t *node_replace(struct memory *m, struct node **p, uint32_t offset, uint32_t old, uint32_t size);
+/* Inserts one, at `at`; or gives the one that is there, of `old` bytes, another size. NULL: no memory, nothing changed. */
+uint8_t *node_replace(struct memory *m, struct node **p, uint32_t at, uint32_t old, uint32_t size);
 void node_write(const struct element *x, uint8_t *to);
-/* Takes n elements of so many bytes out at an offset; what they refer to is the caller's. The block stays as it is: node_trim. An empty node is freed. */
-void node_remove(struct memory *m, struct node **p, uint32_t offset, uint32_t bytes, uint32_t n);
+/* Takes n elements of so many bytes out; what they refer to is the caller's. The block stays. An empty node is freed. Where now is what was behind them. */
+uint32_t node_remove(struct memory *m, struct node **p, uint32_t at, uint32_t bytes, uint32_t n);
 /* Into a smaller block if that is worth it. Without memory it stays. */
 void node_trim(struct memory *m, struct node **p);
-/* Moves what is from an offset on, n elements, to a node of its own. NULL: no memory, nothing changed. */
-struct node *node_split(struct memory *m, struct node **p, uint32_t offset, uint32_t n);
+/* Moves the elements from `at` on, of which there are n, to a node of their own. Some stay. NULL: no memory, nothing changed. */
+struct node *node_split(struct memory *m, struct node *p, uint32_t at, uint32_t n);
 /* Appends all of from's elements, and frees it. False: no memory; nothing changed. */
 bool node_join(struct memory *m, struct node **p, struct node *from);
-/* What node_push or node_replace may take more than it gives back. */
-size_t node_needs(const struct node *p, uint32_t more, uint32_t block);
+/* Bytes of the block that a node with so many bytes of elements would be given. */
+size_t node_needs(uint32_t used);
 
-/* Of what its elements refer to: bytes. Frees it. */
+/* Bytes that its elements refer to. */
 size_t node_far_memory(const struct node *p);
 void node_drop_far(struct memory *m, struct node *p);
+/* Frees the block. */
 void node_free(struct memory *m, struct node *p);
 /* A copy, with what its elements refer to. NULL: no memory. */
 struct node *node_copy(struct memory *m, const struct node *p);

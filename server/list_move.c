@@ -1,0 +1,277 @@
+/* List commands over several keys: LMOVE, RPOPLPUSH, LMPOP; each also as waves of hops over several shards. */
+#include <mimalloc.h>
+
+#include "server/lists.h"
+#include "server/steps.h"
+#include "server/strings.h"
+#include "server/task_internal.h"
+
+/* ---- LMOVE, RPOPLPUSH ---- */
+
+/* From which end to which. False: an error was replied. */
+static bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, struct reply *r) {
+    *from = LIST_TAIL;
+    *to = LIST_HEAD;
+    if (h->argc == 3 || (arg_end(&h->argv[3], from) && arg_end(&h->argv[4], to))) return true;
+    reply_syntax_error(r);
+    return false;
+}
+
+/* To another list first: what is refused there has not left. False: that is replied. */
+static bool push_moved(struct shard *s, struct key *k, enum list_end end, const char *text, uint32_t size, struct reply *r) {
+    struct list x = open_list(s, k);
+    struct list_load load = {0};
+    list_load_add(&load, size);
+    if (!may_push(s, k, &x, &load, r)) return false;
+    key_before_change(s, k, push_event(end));
+    if (list_push(&x, end, text, size)) list_keep(s, k, &x);
+    else if (!list_store(s, k, &x, push_event(end))) return true;
+    reply_refused(s, r);
+    return false;
+}
+
+static void take_moved(struct shard *s, struct key *k, enum list_end end) {
+    struct list x = open_list(s, k);
+    key_before_change(s, k, pop_event(end));
+    list_pop(&x, end, 1, &s->trash);
+    list_store(s, k, &x, pop_event(end));
+}
+
+/* Within one list. Its element can't be pushed from where it lies. */
+static void rotate(struct shard *s, struct key *k, enum list_end from, enum list_end to, struct reply *r) {
+    struct list x = open_list(s, k);
+    struct list_item i;
+    char scratch[INT64_TEXT_SIZE], few[NODE_INLINE_MAX], *copy = few;
+    uint32_t size;
+    list_peek(&x, from, &i);
+    const char *text = list_text(&i, scratch, &size);
+    if (size > sizeof few) copy = mi_malloc(size);
+    if (!copy) {
+        reply_no_memory(r);
+        return;
+    }
+    memcpy(copy, text, size);
+    if (push_moved(s, k, to, copy, size, r)) {
+        reply_bulk(r, copy, size);
+        take_moved(s, k, from);
+    }
+    if (copy != few) mi_free(copy);
+}
+
+static void move_element(const struct spread *x, struct hop *h, struct reply *r) {
+    struct shard *source, *target;
+    struct key src, dst;
+    enum list_end from, to;
+    if (!read_ends(h, &from, &to, r)) return;
+    bool found = spread_write(x, h, 0, &source, &src);
+    spread_write(x, h, 1, &target, &dst);
+    src.slot = NULL; /* the second look may have deleted a key */
+    if (!found) reply_null(r);
+    else if (!is_list(&src, r) || !is_list(&dst, r)) return;
+    else if (src.entry == dst.entry) rotate(source, &src, from, to, r);
+    else {
+        struct list l = open_list(source, &src);
+        struct list_item i;
+        char scratch[INT64_TEXT_SIZE];
+        uint32_t size;
+        list_peek(&l, from, &i);
+        const char *text = list_text(&i, scratch, &size);
+        if (!push_moved(target, &dst, to, text, size, r)) return;
+        reply_bulk(r, text, size);
+        src.slot = NULL; /* and the insertion may have moved it */
+        take_moved(source, &src, from);
+    }
+}
+
+void lmove(const struct spread *x, struct hop *h, struct reply *r) { move_element(x, h, r); }
+void rpoplpush(const struct spread *x, struct hop *h, struct reply *r) { move_element(x, h, r); }
+
+/* Over two shards: what is carried from one to the other. */
+struct carried {
+    enum list_end from, to;
+    uint32_t size;
+    char text[];
+};
+
+static void drop_carried(struct thread *t, void *own) {
+    (void)t;
+    mi_free(own);
+}
+
+static enum hop_result look_at_source(struct shard *s, struct hop *h, struct reply *r) {
+    struct carrier *x = steps_carrier(h);
+    enum list_end from, to;
+    struct list_item i;
+    struct key k;
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    x->found[0] = key_write_nth(s, h, 0, &k);
+    if (!x->found[0] || !is_list(&k, r) || !read_ends(h, &from, &to, r)) return HOP_DONE;
+    struct list l = open_list(s, &k);
+    list_peek(&l, from, &i);
+    const char *text = list_text(&i, scratch, &size);
+    struct carried *c = x->own = mi_malloc(sizeof *c + size);
+    x->drop_own = drop_carried;
+    if (!c) {
+        reply_no_memory(r);
+        return HOP_DONE;
+    }
+    *c = (struct carried){from, to, size};
+    memcpy(c->text, text, size);
+    return HOP_DONE;
+}
+
+static enum hop_result look_at_target(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    key_write_nth(s, h, 1, &k);
+    is_list(&k, r);
+    return HOP_DONE;
+}
+
+static enum hop_result push_to_target(struct shard *s, struct hop *h, struct reply *r) {
+    const struct carried *c = steps_carrier(h)->own;
+    struct key k;
+    key_write_nth(s, h, 1, &k);
+    push_moved(s, &k, c->to, c->text, c->size, r);
+    return HOP_DONE;
+}
+
+static enum hop_result take_from_source(struct shard *s, struct hop *h, struct reply *r) {
+    const struct carried *c = steps_carrier(h)->own;
+    struct key k;
+    (void)r;
+    if (key_write_nth(s, h, 0, &k)) take_moved(s, &k, c->from);
+    return HOP_DONE;
+}
+
+/* The source's error comes before the target's. */
+static bool take_error(struct thread *t, struct task *k, struct reply *r) {
+    const struct batch *source = k->pieces[steps_shard_of(t, k, 0)];
+    if (!source || !source->replies.size || source->replies.p[0] != '-') return steps_take_error(t, k, r);
+    reply_bytes(r, source->replies.p, source->replies.size);
+    return true;
+}
+
+bool lmove_steps(struct thread *t, struct task *k, struct reply *r) {
+    const struct carrier *x = k->carrier;
+    enum list_end from, to;
+    if (k->step == 0) {
+        struct hop h = {.argv = k->argv, .argc = k->argc};
+        if (!read_ends(&h, &from, &to, r)) return false;
+        steps_new_wave(t, k);
+        steps_hop(t, k, steps_shard_of(t, k, 0), look_at_source);
+        steps_hop(t, k, steps_shard_of(t, k, 1), look_at_target);
+        return true;
+    }
+    if (k->step == 1 && !x->found[0]) {
+        reply_null(r);
+        return false;
+    }
+    if (take_error(t, k, r)) return false;
+    if (k->step == 3) {
+        const struct carried *c = x->own;
+        reply_bulk(r, c->text, c->size);
+        return false;
+    }
+    if (k->step == 1) steps_wave_on(t, k, 1, push_to_target);
+    else steps_wave_on(t, k, 0, take_from_source);
+    return true;
+}
+
+/* ---- LMPOP ---- */
+
+bool read_pop(const struct arg *argv, uint32_t argc, uint32_t at, struct multi_pop *x, struct reply *r) {
+    int64_t n, count = 1;
+    if (!parse_int64(argv[at].p, argv[at].size, &n) || n < 1) {
+        reply_error(r, "ERR numkeys should be greater than 0");
+        return false;
+    }
+    uint32_t left = argc - at - 1;
+    uint64_t where = at + 1 + (uint64_t)n;
+    if (n >= left || !arg_end(&argv[where], &x->end) || (where + 1 != argc && (where + 3 != argc || !arg_is(&argv[where + 1], "count")))) {
+        reply_syntax_error(r);
+        return false;
+    }
+    if (where + 3 == argc && (!parse_int64(argv[where + 2].p, argv[where + 2].size, &count) || count < 1)) {
+        reply_error(r, "ERR count should be greater than 0");
+        return false;
+    }
+    x->first = at + 1;
+    x->n = (uint32_t)n;
+    x->count = (uint64_t)count;
+    return true;
+}
+
+void pop_of_many(struct shard *s, struct key *k, const struct multi_pop *x, struct reply *r) {
+    struct list l = open_list(s, k);
+    reply_array(r, 2);
+    reply_bulk(r, k->name, k->size);
+    pop_and_reply(s, k, &l, x->end, x->count, r);
+}
+
+void lmpop(const struct spread *x, struct hop *h, struct reply *r) {
+    struct multi_pop asked;
+    struct shard *s;
+    struct key k;
+    if (!read_pop(h->argv, h->argc, 1, &asked, r)) return;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        if (!spread_write(x, h, i, &s, &k)) continue;
+        if (is_list(&k, r)) pop_of_many(s, &k, &asked, r);
+        return;
+    }
+    reply_null_array(r);
+}
+
+/* Over several shards: which keys are there, each written by its shard; and which is popped from. */
+struct chosen {
+    uint32_t nth;
+    bool found[];
+};
+
+static enum hop_result look_for_keys(struct shard *s, struct hop *h, struct reply *r) {
+    const struct carrier *x = steps_carrier(h);
+    struct chosen *c = x->own;
+    struct key k;
+    (void)r;
+    for (uint32_t i = 0; i < h->n_keys; i++)
+        if (x->shards[i] == s->id) c->found[i] = key_write_nth(s, h, i, &k);
+    return HOP_DONE;
+}
+
+static enum hop_result pop_chosen(struct shard *s, struct hop *h, struct reply *r) {
+    const struct chosen *c = steps_carrier(h)->own;
+    struct multi_pop asked;
+    struct key k;
+    if (!read_pop(h->argv, h->argc, 1, &asked, r)) return HOP_DONE;
+    if (!key_write_nth(s, h, c->nth, &k)) reply_null_array(r);
+    else if (is_list(&k, r)) pop_of_many(s, &k, &asked, r);
+    return HOP_DONE;
+}
+
+bool lmpop_steps(struct thread *t, struct task *k, struct reply *r) {
+    struct carrier *x = k->carrier;
+    struct chosen *c = x->own;
+    struct multi_pop asked;
+    if (k->step == 0) {
+        if (!read_pop(k->argv, k->argc, 1, &asked, r)) return false;
+        x->own = mi_calloc(1, sizeof *c + k->n_keys);
+        x->drop_own = drop_carried;
+        if (!x->own || !steps_find_shards(t, k)) {
+            reply_no_memory(r);
+            return false;
+        }
+        steps_wave_on_some(t, k, 0, k->n_keys, look_for_keys);
+        return true;
+    }
+    if (k->step == 2) {
+        steps_take_reply(t, k, r);
+        return false;
+    }
+    while (c->nth < k->n_keys && !c->found[c->nth]) c->nth++;
+    if (c->nth == k->n_keys) {
+        reply_null_array(r);
+        return false;
+    }
+    steps_wave_on(t, k, c->nth, pop_chosen);
+    return true;
+}
