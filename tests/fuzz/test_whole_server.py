@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'oracle'))
 
 from configurations import back_ends, seed
-from generate import Generator, PAUSE, SCAN
+from generate import Generator, HOLD, SCAN
 from resp import Client, encode
 from server import PATIENCE, Server
 
@@ -54,7 +54,7 @@ def spoil(data, rng):
 def stream(generator):
     out = []
     for kind, _, commands in generator.script(generator.rng.choice([1, 5, 30, 200])):
-        if kind not in (PAUSE, SCAN):
+        if kind not in (HOLD, SCAN):
             out += [encode(*c) for c in commands]
     return b''.join(out)
 

@@ -180,6 +180,7 @@ def test_clients_that_leave_during_a_long_read(server):
         fill(c, 'h', BIG)
         for i in range(8):
             r = server.client()
+            assert r.command('PING') == b'PONG'               # else it may be killed before it is there
             r.send(b'*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n' * 3)
             if i % 2:
                 r.close()

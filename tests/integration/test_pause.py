@@ -111,7 +111,7 @@ def test_what_waits_for_the_end_of_a_pause_is_not_slow(server):
     held_us = (time.monotonic() - start) * 1e6
     assert admin.command('CLIENT', 'UNPAUSE') == b'OK'
     for n, c in enumerate(clients):
-        assert c.read() == b'OK'
+        assert [c.read() for _ in range(1 if n % 3 < 2 else 4)][0] == b'OK'
     log = admin.command('SLOWLOG', 'GET', -1)
     assert sum(e[3][0] in (b'SET', b'MSET') for e in log) == 8
     assert not [e for e in log if e[2] > held_us / 2]
