@@ -114,17 +114,22 @@ static uint32_t count_told(const struct command *row, const struct arg *argv, ui
     return (uint32_t)n;
 }
 
-bool command_key_count(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t *n) {
+bool command_keys(const struct command *row, const struct arg *argv, uint32_t argc, struct key_range *out) {
     uint32_t first = (uint32_t)row->key_first, step = (uint32_t)row->key_step;
-    *n = 0;
+    *out = (struct key_range){.first = (uint8_t)first, .step = (uint8_t)step};
     if (!first) return true;
+    if (row->find_keys) {
+        out->n = 1;
+        row->find_keys(argv, argc, out);
+        return true;
+    }
     if (row->keys[0].find == KEY_FIND_KEYNUM) {
-        *n = count_told(row, argv, argc);
+        out->n = count_told(row, argv, argc);
         return true;
     }
     if (row->key_last < 0 && (argc - first) % step) return false;
     uint32_t last = row->key_last < 0 ? argc - (uint32_t)-row->key_last : (uint32_t)row->key_last;
-    *n = (last - first) / step + 1;
+    out->n = (last - first) / step + 1;
     return true;
 }
 

@@ -165,6 +165,15 @@ typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t
         .notes = (notes_)                                                                                                       \
     }
 
+/* Keys among the arguments: n of them, step apart from first on. */
+struct key_range {
+    uint32_t n;
+    uint8_t first, step;
+    bool anywhere; /* any other key may be read, too: SORT BY */
+};
+/* Where keys are that no range of a key spec tells of. The n that it is given is 1. */
+typedef void find_keys_fn(const struct arg *argv, uint32_t argc, struct key_range *out);
+
 struct command {
     const char *name;  /* lower case; a subcommand's own name */
     const char *group; /* connection, generic, server, string ... */
@@ -176,12 +185,13 @@ struct command {
     uint8_t merge;  /* enum merge */
     uint32_t flags; /* enum command_flags */
     uint32_t acl;   /* enum acl_category, explicit ones */
-    struct key_spec keys[2];
+    struct key_spec keys[3];
     uint8_t n_key_specs;
     connection_fn *on_connection;
     hop_fn *on_shard;
     spread_fn *on_spread;
-    steps_fn *on_steps; /* PLAN_SPREAD; NULL: over several shards it is exclusive */
+    find_keys_fn *find_keys; /* PLAN_SPREAD; NULL: the key specs tell */
+    steps_fn *on_steps;      /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;
     const struct blocking *blocking; /* PLAN_BLOCKING */
     hop_drop_fn *on_drop;            /* NULL: a sliced hop's state is a number */
@@ -211,9 +221,9 @@ const struct command *command_find(const char *name, size_t size);
 const struct command *command_find_sub(const struct command *parent, const char *name, size_t size);
 /* The row with this number, of a command or a subcommand. */
 const struct command *command_by_number(uint16_t number);
-/* How many keys the arguments have, key_step apart from key_first on; 0 where they say so themselves (SINTERCARD) and it can't be: the command replies
- * the error. False: they are no whole pairs (MSET). */
-bool command_key_count(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t *n);
+/* Where the keys are among the arguments. n is 0 where they say so themselves (SINTERCARD) and it can't be: the command replies the error. False: they
+ * are no whole pairs (MSET). */
+bool command_keys(const struct command *row, const struct arg *argv, uint32_t argc, struct key_range *out);
 /* The command's name, of a subcommand with its container's: "config|get". */
 #define COMMAND_FULL_NAME 64u
 void command_full_name(const struct command *row, char out[COMMAND_FULL_NAME]);

@@ -139,9 +139,11 @@ static void single(struct thread *t, struct conn *c, const struct command *row, 
 }
 
 /* Several keys on one shard: one hop, with the hashes of all. Returns false if they are on several (nothing was done). */
-static bool one_shard(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+static bool one_shard(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys) {
     uint64_t few[16], *hashes = few, shard = 0;
     void *memory = NULL;
+    uint32_t n_keys = keys->n;
     if (n_keys > FANOUT_KEYS_MAX && row->plan == PLAN_FANOUT) return false;
     if (n_keys > 1) {
         hashes = memory = mi_malloc(n_keys * sizeof *hashes);
@@ -151,7 +153,7 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
         }
     }
     for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &argv[row->key_first + i * (uint32_t)row->key_step];
+        const struct arg *key = &argv[keys->first + i * keys->step];
         hashes[i] = hash_key(&t->server->secret, key->p, key->size);
         uint32_t s = thread_shard_of(t, key, hashes[i]);
         if (i && s != shard) {
@@ -165,9 +167,10 @@ static bool one_shard(struct thread *t, struct conn *c, const struct command *ro
     if (!h) return true;
     h->hash = hashes[0];
     h->n_keys = n_keys;
+    h->key_step = keys->step;
     h->hashes = memory ? hashes : NULL;
     if (n_keys > 1) h->flags |= HOP_TIMED;
-    if (row->plan == PLAN_SPREAD) h->run = spread_on_one;
+    if (row->plan == PLAN_SPREAD && !row->on_shard) h->run = spread_on_one;
     return true;
 }
 
@@ -182,22 +185,22 @@ bool conn_drained(struct thread *t, struct conn *c) {
 }
 
 static bool several_keys(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
-    uint32_t n_keys;
-    if (!command_key_count(row, argv, argc, &n_keys)) {
+    struct key_range keys;
+    if (!command_keys(row, argv, argc, &keys)) {
         wrong_arity(t, c, row, argv);
         return true;
     }
-    if (!n_keys) { /* its arguments tell of no keys that could be: it replies what is wrong */
+    if (!keys.n) { /* its arguments tell of no keys that could be: it replies what is wrong */
         struct hop *h = add_keyless(t, c, row, argv, argc);
         if (h) h->run = spread_on_one;
         return true;
     }
     bool sliced = row->plan == PLAN_SPREAD && row->flags & CMD_SLICED;
-    if (!sliced && one_shard(t, c, row, argv, argc, n_keys)) return true;
+    if (!sliced && !keys.anywhere && one_shard(t, c, row, argv, argc, &keys)) return true;
     if (!conn_drained(t, c)) return false;
-    if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, n_keys);
-    else if (row->on_steps && n_keys <= FANOUT_KEYS_MAX * t->n_threads) task_start_steps(t, c, row, argv, argc, n_keys);
-    else task_start_exclusive(t, c, row, argv, argc, n_keys);
+    if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, keys.n);
+    else if (row->on_steps && keys.n <= FANOUT_KEYS_MAX * t->n_threads) task_start_steps(t, c, row, argv, argc, &keys);
+    else task_start_exclusive(t, c, row, argv, argc, &keys);
     return true;
 }
 
@@ -295,7 +298,7 @@ static const struct command *find_row(struct thread *t, struct conn *c, const st
 static bool exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     if (t->n_threads > 1 || !may_run_alone(t)) {
         if (!conn_drained(t, c)) return false;
-        task_start_exclusive(t, c, row, argv, argc, 0);
+        task_start_exclusive(t, c, row, argv, argc, &(struct key_range){0});
         return true;
     }
     struct hop *h = add_hop(t, c, row, t->id, argv, argc);

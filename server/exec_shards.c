@@ -56,7 +56,7 @@ static bool fits(struct thread *t, const struct queued *q) {
     case PLAN_CONNECTION:
     case PLAN_SINGLE: return true;
     case PLAN_FANOUT: return q->hop.n_keys <= FANOUT_KEYS_MAX * t->n_threads;
-    case PLAN_SPREAD: return !(q->row->flags & CMD_SLICED) && only_shard(t, q) != SEVERAL;
+    case PLAN_SPREAD: return !(q->row->flags & CMD_SLICED) && !q->anywhere && only_shard(t, q) != SEVERAL;
     default: return q->saved;
     }
 }

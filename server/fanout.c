@@ -24,7 +24,7 @@ static bool intents_on_keys(struct thread *t, struct task *k) {
     return true;
 }
 
-static bool intents_on_database(struct thread *t, struct task *k) {
+bool task_intents_on_database(struct thread *t, struct task *k) {
     k->whole = true;
     k->intents = mi_malloc(t->n_threads * sizeof *k->intents);
     if (!k->intents) return false;
@@ -45,7 +45,7 @@ void task_start_fanout(struct thread *t, struct conn *c, const struct command *r
     }
     k->n_keys = n_keys;
     k->members = mi_calloc(t->n_threads, sizeof *k->members);
-    if (k->members && (many ? intents_on_database(t, k) : task_deal_wave(t, k) && intents_on_keys(t, k))) {
+    if (k->members && (many ? task_intents_on_database(t, k) : task_deal_wave(t, k) && intents_on_keys(t, k))) {
         transact_begin(t, k);
         return;
     }

@@ -50,11 +50,13 @@ void *queue_room(struct queue *q, size_t size) {
     return b->bytes + b->used - size;
 }
 
-static uint32_t key_count(const struct command *row, const struct arg *argv, uint32_t argc, bool *uneven) {
-    uint32_t n = 1;
-    *uneven = false;
-    if (row->key_first <= 0 || row->key_last != row->key_first) *uneven = !command_key_count(row, argv, argc, &n);
-    return n;
+/* False: they are no whole pairs. */
+static bool find_keys(const struct thread *t, const struct command *row, const struct arg *argv, uint32_t argc, struct key_range *out) {
+    *out = (struct key_range){.n = 1, .first = (uint8_t)row->key_first, .step = (uint8_t)row->key_step};
+    if (!row->find_keys && row->key_first > 0 && row->key_last == row->key_first) return true;
+    bool even = command_keys(row, argv, argc, out);
+    out->anywhere &= t->n_threads > 1;
+    return even;
 }
 
 /* Blobs pass to the copy; what lies around the arguments is copied with them, since they lie in one piece. */
@@ -94,8 +96,9 @@ static hop_fn *run_of(const struct command *row) {
 }
 
 static struct queued *keep(struct thread *t, struct queue *of, const struct command *row, struct arg *argv, uint32_t argc) {
-    bool uneven;
-    uint32_t n_keys = key_count(row, argv, argc, &uneven), n_hashes = n_keys > 1 ? n_keys : 0;
+    struct key_range keys;
+    bool uneven = !find_keys(t, row, argv, argc, &keys);
+    uint32_t n_keys = keys.n, n_hashes = n_keys > 1 ? n_keys : 0;
     struct queued *q = queue_room(of, sizeof *q + argc * sizeof *argv + n_hashes * sizeof(uint64_t) + args_size(t, argv, argc));
     if (!q) return NULL;
     struct arg *copy = (struct arg *)(q + 1);
@@ -104,6 +107,7 @@ static struct queued *keep(struct thread *t, struct queue *of, const struct comm
         .saved = uneven || row->plan == PLAN_CONNECTION || exec_runs_alone(row),
         .uneven = uneven,
         .has_blob = t->argv_has_blob,
+        .anywhere = keys.anywhere,
         .hop = {.run = run_of(row),
             .argv = copy,
             .hashes = n_hashes ? hashes : NULL,
@@ -111,7 +115,7 @@ static struct queued *keep(struct thread *t, struct queue *of, const struct comm
             .flags = (uint8_t)(row_hop_flags(row) | (n_hashes ? HOP_TIMED : 0) | (n_keys ? 0 : HOP_NO_KEY)),
             .n_keys = n_keys,
             .key_first = (uint8_t)row->key_first,
-            .key_step = (uint8_t)row->key_step,
+            .key_step = keys.step,
             .row = row->number}};
     copy_args(q, argv, argc, (char *)(hashes + n_hashes));
     if (n_keys) q->hop.hash = hash_key(&t->server->secret, copy[row->key_first].p, copy[row->key_first].size);
@@ -132,7 +136,7 @@ static uint32_t where_one(const struct thread *t, const struct queued *q) {
     case PLAN_FANOUT: break;
     case PLAN_SPREAD:
         if (!q->hop.n_keys) return t->id;
-        if (q->row->flags & CMD_SLICED) return EVERYWHERE;
+        if (q->row->flags & CMD_SLICED || q->anywhere) return EVERYWHERE;
         break;
     default: return EVERYWHERE;
     }

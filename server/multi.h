@@ -18,10 +18,10 @@ struct exec;
 struct queued {
     struct queued *next;
     const struct command *row;
-    struct hop hop; /* as it will run, but for the connection's state */
-    bool saved;     /* it needs no shard: it is the connection's, or refused when it is run */
-    bool uneven;    /* its keys do not come out even (MSET): that is why */
-    bool has_blob;
+    struct hop hop;          /* as it will run, but for the connection's state */
+    bool saved;              /* it needs no shard: it is the connection's, or refused when it is run */
+    bool uneven;             /* its keys do not come out even (MSET): that is why */
+    bool has_blob, anywhere; /* anywhere: see key_range */
 };
 
 /* Where the keys of commands lie. */

@@ -17,12 +17,12 @@
 /* ---- the frame ---- */
 
 uint32_t steps_shard_of(const struct thread *t, const struct task *k, uint32_t nth) {
-    return thread_shard_of(t, &k->argv[(uint32_t)k->row->key_first + nth * (uint32_t)k->row->key_step], k->hashes[nth]);
+    return thread_shard_of(t, &k->argv[k->key_first + nth * k->key_step], k->hashes[nth]);
 }
 
-/* The command's first key spec tells of the first key, a second of the others. */
+/* The command's first key spec tells of the first key, the last of the others. */
 static bool is_written(const struct command *row, uint32_t nth) {
-    return row->flags & CMD_WRITE && !(row->keys[nth && row->n_key_specs > 1].flags & KEY_RO);
+    return row->flags & CMD_WRITE && !(row->keys[nth ? row->n_key_specs - 1 : 0].flags & KEY_RO);
 }
 
 /* One member for each shard of the keys, with an intent on each. */
@@ -48,10 +48,18 @@ static bool set_up(struct thread *t, struct task *k) {
     return true;
 }
 
-void task_start_steps(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = task_new_hashed(t, c, row, TASK_STEPS, argv, argc, n_keys);
+/* Every shard, with an intent on the database as a whole. */
+static bool set_up_anywhere(struct thread *t, struct task *k) {
+    k->members = mi_calloc(t->n_threads, sizeof *k->members);
+    k->carrier = mi_calloc(1, sizeof *k->carrier);
+    return k->members && k->carrier && task_intents_on_database(t, k);
+}
+
+void task_start_steps(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys) {
+    struct task *k = task_new_hashed(t, c, row, TASK_STEPS, argv, argc, keys);
     if (!k) return;
-    if (set_up(t, k)) {
+    if (keys->anywhere ? set_up_anywhere(t, k) : set_up(t, k)) {
         transact_begin(t, k);
         return;
     }
@@ -60,10 +68,9 @@ void task_start_steps(struct thread *t, struct conn *c, const struct command *ro
 }
 
 void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run) {
-    struct batch *b =
-        task_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, (uint64_t)(uintptr_t)k->carrier);
+    struct batch *b = task_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, k->key_step, (uint64_t)(uintptr_t)k->carrier);
     b->hops[0].run = run;
-    b->hops[0].key_first = (uint8_t)k->row->key_first;
+    b->hops[0].key_first = k->key_first;
 }
 
 static void hop_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run) { steps_hop(t, k, steps_shard_of(t, k, nth), run); }

@@ -46,6 +46,7 @@ void steps_wave_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run);
 /* The reply of a wave's only hop. */
 void steps_take_reply(struct thread *t, struct task *k, struct reply *r);
 
-void task_start_steps(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_steps(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys);
 
 #endif

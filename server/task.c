@@ -502,12 +502,14 @@ void task_piece_done(struct thread *t, struct batch *b) {
     else all_back(t, k);
 }
 
-static bool hash_keys(struct thread *t, struct task *k, uint32_t n_keys) {
-    k->n_keys = n_keys;
+static bool hash_keys(struct thread *t, struct task *k, const struct key_range *keys) {
+    uint32_t n_keys = k->n_keys = keys->n;
+    k->key_first = keys->first;
+    k->key_step = keys->step;
     k->hashes = mi_malloc((n_keys ? n_keys : 1) * sizeof *k->hashes);
     if (!k->hashes) return false;
     for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &k->argv[k->row->key_first + i * (uint32_t)k->row->key_step];
+        const struct arg *key = &k->argv[k->key_first + i * k->key_step];
         k->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
     }
     return true;
@@ -572,12 +574,12 @@ static void send_note(struct thread *t, uint32_t to, bool to_requests, enum mess
     thread_want_wake(t, to);
 }
 
-struct task *task_new_hashed(
-    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, uint32_t n_keys) {
+struct task *task_new_hashed(struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv,
+    uint32_t argc, const struct key_range *keys) {
     struct task *k = task_new(t, c, row, kind, argv, argc, true);
     if (!k) {
         task_no_memory(t, c);
-    } else if (!hash_keys(t, k, n_keys)) {
+    } else if (!hash_keys(t, k, keys)) {
         reply_no_memory(task_output(t, k));
         task_finish(t, k);
         return NULL;
@@ -590,15 +592,16 @@ void task_ask_for_token(struct thread *t, struct task *k) {
     send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
 }
 
-void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys) {
-    struct task *k = task_new_hashed(t, c, row, TASK_EXCLUSIVE, argv, argc, n_keys);
+void task_start_exclusive(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys) {
+    struct task *k = task_new_hashed(t, c, row, TASK_EXCLUSIVE, argv, argc, keys);
     if (k) task_ask_for_token(t, k);
 }
 
 static void send_sliced(struct thread *t, struct task *k, uint32_t shard, uint64_t state) {
     k->kind = TASK_SLICED;
     k->wave_end = k->n_keys; /* there is no other wave */
-    send_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, (uint32_t)k->row->key_step, state);
+    send_piece(t, k, shard, k->argv, k->argc, k->n_keys, k->hashes, k->key_step, state);
 }
 
 void task_go_on_in_slices(struct thread *t, struct task *k) { send_sliced(t, k, t->id, k->hop.state); }
@@ -719,8 +722,8 @@ void task_stopped(struct thread *t, struct task *k) {
         .resp = k->conn->resp,
         .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
         .n_keys = k->n_keys,
-        .key_first = (uint8_t)k->row->key_first,
-        .key_step = (uint8_t)k->row->key_step,
+        .key_first = k->key_first,
+        .key_step = k->key_step,
         .row = k->row->number};
     struct spread x = {shards, t->n_threads};
     uint64_t start = cycles_now();

@@ -11,7 +11,8 @@
 void task_start_fanout(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
 void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
-void task_start_exclusive(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, uint32_t n_keys);
+void task_start_exclusive(
+    struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* A piece has come back, or was run here. */
 void task_piece_done(struct thread *t, struct batch *b);

@@ -18,6 +18,7 @@ struct task {
     struct tick *tick; /* pinned until the end, if argv points into receive buffers */
     struct arg *argv;  /* own array; its bytes too where copied */
     uint32_t argc, n_keys, next_key, wave_end;
+    uint8_t key_first, key_step;
     uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
     uint32_t rounds;        /* SETTLING: how often all shards must still stand still */
     uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
@@ -53,8 +54,8 @@ struct reply *task_output(struct thread *t, struct task *k);
 struct task *task_new(
     struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, bool copy_bytes);
 /* The same with the hashes of its keys; NULL: that there is no memory was replied. */
-struct task *task_new_hashed(
-    struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv, uint32_t argc, uint32_t n_keys);
+struct task *task_new_hashed(struct thread *t, struct conn *c, const struct command *row, enum task_kind kind, struct arg *argv,
+    uint32_t argc, const struct key_range *keys);
 void task_finish(struct thread *t, struct task *k);
 /* Goes on as a piece in slices on the own shard, with k->hop.state. */
 void task_go_on_in_slices(struct thread *t, struct task *k);
@@ -100,7 +101,9 @@ void transact_answer(struct thread *t, struct task *k, struct batch *b);
 /* steps.c: the same. */
 void task_steps_step(struct thread *t, struct task *k);
 
-/* fanout.c: all members stand, or a wave is done. */
+/* fanout.c: an intent on the database as a whole, of a member on every shard. False: no memory. */
+bool task_intents_on_database(struct thread *t, struct task *k);
+/* All members stand, or a wave is done. */
 void task_fanout_step(struct thread *t, struct task *k);
 
 #endif

@@ -213,16 +213,17 @@ static void driver_run_args(struct driver *d) {
         .db = d->db,
         .resp = d->out.resp,
         .flags = row->flags & CMD_WRITE ? HOP_WRITE : 0,
-        .key_first = (uint8_t)row->key_first,
-        .key_step = (uint8_t)row->key_step,
         .row = row->number};
-    bool one = true;
+    struct key_range keys;
+    bool one = true, even = command_keys(row, d->argv, d->argc, &keys);
+    h.key_first = keys.first;
+    h.key_step = keys.step;
+    h.n_keys = even ? keys.n : (d->argc - 1 - h.key_first) / h.key_step + 1;
     driver_clear(d, &d->out);
     if (row->arity > 0 ? d->argc != (uint32_t)row->arity : d->argc < (uint32_t)-row->arity) {
         reply_error(&d->out, "ERR wrong number of arguments");
         return;
     }
-    if (!command_key_count(row, d->argv, d->argc, &h.n_keys)) h.n_keys = (d->argc - 1 - h.key_first) / h.key_step + 1;
     if (h.n_keys) {
         h.hashes = d->hashes;
         for (uint32_t i = 0; i < h.n_keys; i++) {
@@ -234,6 +235,7 @@ static void driver_run_args(struct driver *d) {
         if (h.n_keys == 1) h.hashes = NULL;
     }
     struct shard **first = &d->shards[h.n_keys ? driver_shard(d, hop_key(&h, 0), h.hash) : 0];
+    one &= !keys.anywhere;
     struct spread x = one ? (struct spread){first, 1} : (struct spread){d->shards, d->n};
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: driver_hop(*first, row->on_shard, &h, &d->out); break;
