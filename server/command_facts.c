@@ -19,6 +19,9 @@ static const struct command_facts facts[] = {
     {.name = "bitpos",
         .arguments = "key%k0 bit%i index?(start%i end_index?(end%i index_unit@7.0.0?{BYTE BIT}))",
         .history = "7.0.0 Added the `BYTE|BIT` option."},
+    {.name = "blmpop", .arguments = "timeout%d numkeys%i key%k0* where{LEFT RIGHT} count%i=COUNT?"},
+    {.name = "blpop", .arguments = "key%k0* timeout%d", .history = "6.0.0 `timeout` is interpreted as a double instead of an integer."},
+    {.name = "brpop", .arguments = "key%k0* timeout%d", .history = "6.0.0 `timeout` is interpreted as a double instead of an integer."},
     {.name = "client|kill",
         .arguments = "filter{ip:port~2.8.12 new-format*{client-id%i=ID@2.8.12? normal_master_slave_pubsub=TYPE@2.8.12?{NORMAL MASTER@3.2.0 "
                      "SLAVE REPLICA@5.0.0 PUBSUB} username=USER? ip:port=ADDR? ip:port=LADDR@6.2.0? yes/no=SKIPME?}}",

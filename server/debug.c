@@ -14,6 +14,7 @@
 #include "server/debug_schedule.h"
 #include "server/debug_table.h"
 #include "server/keys.h"
+#include "server/lists.h"
 #include "server/route.h"
 #include "server/thread.h"
 #include "shard/container.h"
@@ -43,9 +44,15 @@ static enum hop_result debug_object(struct shard *s, struct hop *h, struct reply
         return HOP_DONE;
     }
     size_t size = entry_type(k.entry) == TYPE_STRING ? entry_string_size(k.entry) : container_memory(k.entry);
-    char text[256];
-    snprintf(text, sizeof text, "Value at:%p refcount:1 encoding:%s serializedlength:%zu lru:%u lru_seconds_idle:%u", (void *)k.entry,
-        encoding_name(k.entry), size + 1, k.entry->access, key_idle_s(s, k.entry));
+    char text[512];
+    int n = snprintf(text, sizeof text, "Value at:%p refcount:1 encoding:%s serializedlength:%zu lru:%u lru_seconds_idle:%u",
+        (void *)k.entry, encoding_name(k.entry), size + 1, k.entry->access, key_idle_s(s, k.entry));
+    if (entry_type(k.entry) == TYPE_LIST) {
+        struct list x = open_list(s, &k);
+        snprintf(text + n, sizeof text - (size_t)n,
+            " ql_nodes:%u ql_avg_node:%.2f ql_listpack_max:%d ql_compressed:0 ql_uncompressed_size:%zu", list_nodes(&x),
+            (double)list_count(&x) / list_nodes(&x), x.fill, size);
+    }
     reply_status(r, text);
     return HOP_DONE;
 }

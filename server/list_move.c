@@ -180,26 +180,36 @@ bool lmove_steps(struct thread *t, struct task *k, struct reply *r) {
 
 /* ---- LMPOP ---- */
 
+/* What stands behind LEFT or RIGHT: nothing, or COUNT once. */
+static bool read_count(const struct arg *argv, uint32_t argc, uint32_t at, struct multi_pop *x, struct reply *r) {
+    int64_t count = 0;
+    for (; at < argc; at += 2) {
+        if (count || at + 1 == argc || !arg_is(&argv[at], "count")) {
+            reply_syntax_error(r);
+            return false;
+        }
+        if (parse_int64(argv[at + 1].p, argv[at + 1].size, &count) && count > 0) continue;
+        reply_error(r, "ERR count should be greater than 0");
+        return false;
+    }
+    x->count = count ? (uint64_t)count : 1;
+    return true;
+}
+
 bool read_pop(const struct arg *argv, uint32_t argc, uint32_t at, struct multi_pop *x, struct reply *r) {
-    int64_t n, count = 1;
+    int64_t n;
     if (!parse_int64(argv[at].p, argv[at].size, &n) || n < 1) {
         reply_error(r, "ERR numkeys should be greater than 0");
         return false;
     }
     uint32_t left = argc - at - 1;
-    uint64_t where = at + 1 + (uint64_t)n;
-    if (n >= left || !arg_end(&argv[where], &x->end) || (where + 1 != argc && (where + 3 != argc || !arg_is(&argv[where + 1], "count")))) {
+    if (n >= left || !arg_end(&argv[at + 1 + (uint32_t)n], &x->end)) {
         reply_syntax_error(r);
-        return false;
-    }
-    if (where + 3 == argc && (!parse_int64(argv[where + 2].p, argv[where + 2].size, &count) || count < 1)) {
-        reply_error(r, "ERR count should be greater than 0");
         return false;
     }
     x->first = at + 1;
     x->n = (uint32_t)n;
-    x->count = (uint64_t)count;
-    return true;
+    return read_count(argv, argc, x->first + x->n + 1, x, r);
 }
 
 void pop_of_many(struct shard *s, struct key *k, const struct multi_pop *x, struct reply *r) {

@@ -3,6 +3,7 @@
 
 #include "server/config.h"
 #include "server/strings.h"
+#include "server/waiting.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
@@ -128,7 +129,7 @@ void pop_and_reply(struct shard *s, struct key *k, struct list *x, enum list_end
     list_store(s, k, x, pop_event(end));
 }
 
-static void pop_one(struct shard *s, struct key *k, struct list *x, enum list_end end, struct reply *r) {
+void pop_one(struct shard *s, struct key *k, struct list *x, enum list_end end, struct reply *r) {
     struct list_item i;
     list_peek(x, end, &i);
     reply_element(r, &i);
@@ -294,6 +295,51 @@ static enum hop_result ltrim(struct shard *s, struct hop *h, struct reply *r) {
 /* ---- the rows ---- */
 
 const struct command commands_list[] = {
+    {.name = "blmpop",
+        .group = "list",
+        .since = "7.0.0",
+        .arity = -5,
+        .flags = CMD_WRITE | CMD_BLOCKING | CMD_MOVABLE_KEYS,
+        .acl = ACL_LIST,
+        .summary = "Pop elements from a list, or block until one is available",
+        .complexity = "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
+        .plan = PLAN_BLOCKING,
+        .on_shard = waiting_at_once,
+        .blocking = &blmpop,
+        .keys = {{.flags = KEY_RW | KEY_ACCESS | KEY_DELETE,
+            .begin = KEY_BEGIN_INDEX,
+            .find = KEY_FIND_KEYNUM,
+            .pos = 2,
+            .last = 0,
+            .step = 1,
+            .limit = 1}},
+        .n_key_specs = 1},
+    {.name = "blpop",
+        .group = "list",
+        .since = "2.0.0",
+        .arity = -3,
+        .flags = CMD_WRITE | CMD_NOSCRIPT | CMD_BLOCKING,
+        .acl = ACL_LIST,
+        .summary = "Remove and get the first element in a list, or block until one is available",
+        .complexity = "O(N) where N is the number of provided keys.",
+        .plan = PLAN_BLOCKING,
+        .on_shard = waiting_at_once,
+        .blocking = &blpop,
+        .keys = {KEY_RANGE(1, -2, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)},
+        .n_key_specs = 1},
+    {.name = "brpop",
+        .group = "list",
+        .since = "2.0.0",
+        .arity = -3,
+        .flags = CMD_WRITE | CMD_NOSCRIPT | CMD_BLOCKING,
+        .acl = ACL_LIST,
+        .summary = "Remove and get the last element in a list, or block until one is available",
+        .complexity = "O(N) where N is the number of provided keys.",
+        .plan = PLAN_BLOCKING,
+        .on_shard = waiting_at_once,
+        .blocking = &brpop,
+        .keys = {KEY_RANGE(1, -2, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)},
+        .n_key_specs = 1},
     {.name = "lindex",
         .group = "list",
         .since = "1.0.0",

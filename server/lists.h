@@ -20,6 +20,8 @@ static inline enum key_event pop_event(enum list_end end) { return end == LIST_H
 static inline enum key_event push_event(enum list_end end) { return end == LIST_HEAD ? KEY_LPUSH : KEY_RPUSH; }
 
 void reply_element(struct reply *r, const struct list_item *i);
+/* Takes one out of a list that is there, and replies it. */
+void pop_one(struct shard *s, struct key *k, struct list *x, enum list_end end, struct reply *r);
 /* Takes n elements (or all) out at an end and replies them, with their number. */
 void pop_and_reply(struct shard *s, struct key *k, struct list *x, enum list_end end, uint64_t n, struct reply *r);
 /* LEFT or RIGHT. False: neither. */
@@ -42,5 +44,8 @@ bool read_pop(const struct arg *argv, uint32_t argc, uint32_t at, struct multi_p
 void pop_of_many(struct shard *s, struct key *k, const struct multi_pop *x, struct reply *r);
 spread_fn lmove, rpoplpush, lmpop;
 steps_fn lmove_steps, lmpop_steps;
+
+/* list_blocking.c */
+extern const struct blocking blpop, brpop, blmpop;
 
 #endif

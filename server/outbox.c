@@ -61,12 +61,21 @@ static void drop_refs(struct thread *t, struct reply *r) {
         if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
 }
 
+/* Of a hop that goes on in slices, at the end of the process. */
+static void drop_state(struct batch *b, uint32_t index, struct deferred *d) {
+    struct hop *h = &b->hops[index];
+    const struct command *row = command_by_number(h->row);
+    if (row->on_drop && !(h->flags & HOP_SLOW)) row->on_drop(server.threads[b->to]->shard, h, &d->reply);
+}
+
 static __attribute__((cold)) void drop_late(struct thread *t, struct batch *b) {
     for (uint32_t i = 0; i < b->n; i++) {
-        if (!b->late[i]) continue;
-        drop_refs(t, &b->late[i]->reply);
-        reply_drop(&b->late[i]->reply);
-        mi_free(b->late[i]);
+        struct deferred *d = b->late[i];
+        if (!d) continue;
+        if (d->sliced && !d->done) drop_state(b, i, d);
+        drop_refs(t, &d->reply);
+        reply_drop(&d->reply);
+        mi_free(d);
     }
     mi_free(b->late);
     b->late = NULL;

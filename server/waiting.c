@@ -22,10 +22,16 @@ static struct batch *piece(struct thread *t, struct waiting *x, uint32_t shard, 
     return b;
 }
 
+/* What the only piece took; the reply may not be wanted. */
+static void reply_taken(struct thread *t, struct task *k) {
+    k->reply_at = k->conn->out.size;
+    if (k->no_reply) course_drop_pieces(t, k);
+    else course_take(t, k);
+}
+
 static void tried(struct thread *t, struct task *k, struct waiting *x) {
     if (x->outcome == OUTCOME_TAKEN) {
-        k->reply_at = k->conn->out.size;
-        course_take(t, k);
+        reply_taken(t, k);
         waiting_end(t, x);
         return;
     }
@@ -121,10 +127,8 @@ static void go_on(struct thread *t, struct task *k, void *of) {
     case WAITING_PARKED:
     case WAITING_SERVING: abort();
     }
-    if (x->state == WAITING_TAKING) {
-        k->reply_at = k->conn->out.size;
-        course_take(t, k);
-    } else task_forget_wave(t, k);
+    if (x->state == WAITING_TAKING) reply_taken(t, k);
+    else task_forget_wave(t, k);
     transact_end(t, k);
     waiting_end(t, x);
 }

@@ -239,7 +239,8 @@ def _debug(command, a, b):
     """DEBUG OBJECT: a line. HELP: the subject's own, between the same first and last lines."""
     what = _word(command)
     if what == b'OBJECT':
-        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable|intset) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+', bytes(r)) for r in (a, b)]
+        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable|intset|quicklist) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+'
+                               rb'( ql_nodes:\d+ ql_avg_node:\d+\.\d\d ql_listpack_max:-?\d+ ql_compressed:\d ql_uncompressed_size:\d+)?', bytes(r)) for r in (a, b)]
         return type(a) is Simple and type(b) is Simple and all(fields) and len({f.group(1).replace(b'embstr', b'raw') for f in fields}) == 1
     return what == b'HELP' and type(a) is type(b) is list and same([a[0], *a[-2:]], [b[0], *b[-2:]])
 
@@ -276,6 +277,7 @@ VALUES = {
     b'string': lambda c, k: c.command('GET', k),
     b'hash': lambda c, k: sorted(zip(*[iter(c.command('HGETALL', k))] * 2)),
     b'set': lambda c, k: sorted(c.command('SMEMBERS', k)),
+    b'list': lambda c, k: c.command('LRANGE', k, 0, -1),
     b'none': lambda c, k: None,
 }
 

@@ -22,6 +22,7 @@ end always. The shrinker leaves both kinds of step whole.
 """
 
 from hashes import HASH_WEIGHTS, Hashes
+from lists import LIST_WEIGHTS, Lists
 from sets import SET_WEIGHTS, Sets
 
 RUN, MUTE, SCAN, EXPIRE, HOLD, QUIT, KILL = 'run', 'mute', 'scan', 'expire', 'hold', 'quit', 'kill'
@@ -119,7 +120,7 @@ def _ends_inside(runs):
     return at > len(runs)
 
 
-class Generator(Hashes, Sets):
+class Generator(Hashes, Lists, Sets):
     def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40, weights=None):
         self.rng = rng
         self.protocol = protocol
@@ -694,6 +695,7 @@ class Generator(Hashes, Sets):
         # Most are right, of a kind, and short; else nearly every transaction would be refused.
         plain = [self.do_set, self.do_get, self.do_incr, self.do_append, self.do_mget, self.do_mset, self.do_del, self.do_rename, self.do_copy, self.do_exists, self.do_select, self.do_expire,
                  self.do_ttl, self.do_ping, self.do_dbsize, self.do_keys, self.do_lcs, self.do_client, self.do_getex, self.do_move, self.do_swapdb, self.do_flush, self.do_hset, self.do_hget, self.do_hdel, self.do_hincr, self.do_hgetall, self.do_hash_move,
+                 self.do_push, self.do_push, self.do_pop, self.do_list_read, self.do_list_change, self.do_lmove, self.do_lmpop, self.do_list_wait, self.do_list_move,
                  self.do_sadd, self.do_srem, self.do_smembers, self.do_salgebra, self.do_smove,
                  self.do_setbit, self.do_bitcount, self.do_bitop, self.do_pfadd, self.do_pfcount, self.do_pfmerge]
         for _ in range(self.rng.randrange(8)):
@@ -755,5 +757,5 @@ WEIGHTS = {
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
     'do_setbit': 16, 'do_getbit': 6, 'do_bitcount': 14, 'do_bitpos': 14, 'do_bitfield': 24, 'do_bitop': 16, 'do_pfadd': 24, 'do_pfcount': 16, 'do_pfmerge': 10, 'do_pfdebug': 5, 'do_hll_value': 14,
     'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
-    **HASH_WEIGHTS, **SET_WEIGHTS,
+    **HASH_WEIGHTS, **LIST_WEIGHTS, **SET_WEIGHTS,
 }

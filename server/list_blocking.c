@@ -1,0 +1,60 @@
+/* List commands that wait for an element: BLPOP, BRPOP, BLMPOP. What each asks for; how it is taken. The waiting is waiting.h's. */
+#include "server/lists.h"
+#include "server/waiting.h"
+
+static bool find(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
+    const struct arg *name = hop_key(h, nth);
+    return key_find(s, s->dbs[h->db], hop_hash(h, nth), name->p, name->size, k);
+}
+
+static enum readiness ready(struct shard *s, const struct hop *h, uint32_t nth) {
+    struct key k;
+    if (!find(s, h, nth, &k)) return KEY_NOT_READY;
+    return entry_type(k.entry) == TYPE_LIST ? KEY_READY : KEY_WRONG_TYPE;
+}
+
+/* ---- BLPOP, BRPOP ---- */
+
+static bool read_pop_one(const struct arg *argv, uint32_t argc, struct waiting_for *x, struct reply *r) {
+    x->key_first = 1;
+    x->n_keys = argc - 2;
+    return waiting_seconds(&argv[argc - 1], &x->timeout_ms, r);
+}
+
+static void take_one(struct shard *s, struct hop *h, uint32_t nth, enum list_end end, struct reply *r) {
+    struct key k;
+    if (!find(s, h, nth, &k)) {
+        reply_null_array(r);
+        return;
+    }
+    struct list x = open_list(s, &k);
+    reply_array(r, 2);
+    reply_bulk(r, k.name, k.size);
+    pop_one(s, &k, &x, end, r);
+}
+
+static void take_first(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) { take_one(s, h, nth, LIST_HEAD, r); }
+static void take_last(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) { take_one(s, h, nth, LIST_TAIL, r); }
+
+const struct blocking blpop = {.parse = read_pop_one, .ready = ready, .take = take_first, .nothing = reply_null_array};
+const struct blocking brpop = {.parse = read_pop_one, .ready = ready, .take = take_last, .nothing = reply_null_array};
+
+/* ---- BLMPOP ---- */
+
+static bool read_pop_some(const struct arg *argv, uint32_t argc, struct waiting_for *x, struct reply *r) {
+    struct multi_pop asked;
+    if (!read_pop(argv, argc, 2, &asked, r)) return false;
+    x->key_first = asked.first;
+    x->n_keys = asked.n;
+    return waiting_seconds(&argv[1], &x->timeout_ms, r);
+}
+
+static void take_some(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+    struct multi_pop asked;
+    struct key k;
+    if (!read_pop(h->argv, h->argc, 2, &asked, r)) return;
+    if (find(s, h, nth, &k)) pop_of_many(s, &k, &asked, r);
+    else reply_null_array(r);
+}
+
+const struct blocking blmpop = {.parse = read_pop_some, .ready = ready, .take = take_some, .nothing = reply_null_array};
