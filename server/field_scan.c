@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "server/glob.h"
+#include "server/hashes.h"
 #include "server/scan.h"
 
 /* Buckets that a call walks for each item asked for, if they are empty. */
@@ -23,7 +24,7 @@ void reply_empty_scan(struct reply *r) {
 }
 
 bool scan_options(const struct hop *h, struct scan_options *o, struct reply *r) {
-    *o = (struct scan_options){.count = 10};
+    *o = (struct scan_options){.count = 10, .live_from_ms = INT64_MIN};
     for (uint32_t i = 3; i < h->argc; i += 2) {
         const struct arg *word = &h->argv[i], *v = word + 1;
         bool has_value = i + 1 < h->argc;
@@ -53,19 +54,13 @@ struct walk {
     bool values;
 };
 
-static void reply_packed(struct reply *r, const uint8_t *at) {
-    char scratch[INT64_TEXT_SIZE];
-    uint32_t size;
-    const char *text = packed_text(at, scratch, &size);
-    reply_bulk(r, text, size);
-}
-
 static void visit(void *arg, const struct field *x) {
     struct walk *w = arg;
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     const char *text = packed_text(x->name, scratch, &size);
     w->met++;
+    if (x->expires_at_ms < w->o->live_from_ms) return;
     if (!scan_matches(w->o, text, size)) return;
     reply_bulk(w->found, text, size);
     if (w->values) reply_packed(w->found, x->value);

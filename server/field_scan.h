@@ -15,6 +15,7 @@ struct scan_options {
     const char *pattern; /* NULL: everything */
     uint32_t pattern_size;
     int64_t count;
+    int64_t live_from_ms; /* fields whose time is before it are skipped */
 };
 bool scan_options(const struct hop *h, struct scan_options *o, struct reply *r);
 bool scan_matches(const struct scan_options *o, const char *text, uint32_t size);

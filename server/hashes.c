@@ -1,5 +1,5 @@
 /* The hash commands. In this file: opening; fields one by one; whole hashes; counters; random fields; the rows. */
-#include "server/command.h"
+#include "server/hashes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,11 +8,12 @@
 #include "server/field_scan.h"
 #include "server/number.h"
 #include "server/strings.h"
+#include "shard/field_expiry.h"
 
 /* Fields of one command that are prefetched together. */
 #define GROUP 16u
 /* What a field may take beside its bytes: its packed sizes, its place, its share of a page's slack. */
-#define FIELD_OVERHEAD 40u
+#define FIELD_OVERHEAD 48u
 /* And a hash beside its fields: a page's slack, a step of a map. */
 #define HASH_OVERHEAD 640u
 
@@ -21,50 +22,49 @@
 
 /* --- opening --- */
 
-/* A hash as a command works with it. */
-struct hash {
-    struct key key;
-    struct fields fields;
-};
-
-static bool is_hash(const struct key *k, struct reply *r) {
+static inline bool is_hash(const struct key *k, struct reply *r) {
     if (!k->entry || entry_type(k->entry) == TYPE_HASH) return true;
     reply_wrong_type(r);
     return false;
 }
 
-/* False: it is of another type, and that is replied. */
-static bool open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
+static inline void open_fields(struct shard *s, struct hash *x) {
+    x->fields = key_fields(s, &x->key);
+    x->now_ms = s->now_ms;
+}
+
+static inline bool open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
     key_read(s, h, &x->key);
     if (!is_hash(&x->key, r)) return false;
-    x->fields = key_fields(s, &x->key);
+    open_fields(s, x);
     return true;
 }
 
-static bool open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
+static inline bool open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
     key_write(s, h, &x->key);
     if (!is_hash(&x->key, r)) return false;
-    x->fields = key_fields(s, &x->key);
+    open_fields(s, x);
     return true;
 }
 
-/* Whether the fields argv[first], argv[first + step] ... may be set to what is behind them. The error is replied. */
-static bool may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, uint32_t step, struct reply *r) {
+bool hash_open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) { return open_read(s, h, x, r); }
+bool hash_open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) { return open_write(s, h, x, r); }
+
+bool hash_may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, struct reply *r) {
     size_t bytes = HASH_OVERHEAD;
-    for (uint32_t i = first; i < h->argc; i += step) bytes += h->argv[i].size + (size_t)h->argv[i + 1].size + FIELD_OVERHEAD;
+    for (uint32_t i = first; i < h->argc; i += 2) bytes += h->argv[i].size + (size_t)h->argv[i + 1].size + FIELD_OVERHEAD;
     if (key_may_take(s, &x->key, bytes)) return true;
     reply_refused(s, r);
     return false;
 }
 
-/* Once it crossed a limit of the configuration, its encoding is shown as that of a large hash, for good. */
-static void show_large(struct hash *x, bool long_text) {
+void hash_show_large(struct hash *x, bool long_text) {
     const struct config *config = config_current();
     if (!long_text && fields_count(&x->fields) <= (uint64_t)config->hash_max_listpack_entries) return;
     fields_set_flags(&x->fields, fields_flags(&x->fields) | FIELDS_SHOWN_LARGE);
 }
 
-static bool is_long(const struct arg *a) { return a->size > (uint64_t)config_current()->hash_max_listpack_value; }
+bool hash_is_long(const struct arg *a) { return a->size > (uint64_t)config_current()->hash_max_listpack_value; }
 
 /* A field's name with its bucket on its way from memory. */
 static uint32_t name_group(const struct hash *x, const struct hop *h, uint32_t at, uint32_t step, struct field_name names[GROUP]) {
@@ -78,14 +78,16 @@ static uint32_t name_group(const struct hash *x, const struct hop *h, uint32_t a
     return n;
 }
 
-static bool find(const struct hash *x, const struct arg *name, struct field *out) {
+static inline bool find(const struct hash *x, const struct arg *name, struct field *out) {
     struct field_name n;
     if (fields_is_empty(&x->fields)) return false;
     field_name(&x->fields, name->p, name->size, &n);
-    return fields_find(&x->fields, &n, out);
+    return fields_find(&x->fields, &n, out) && hash_is_live(x, out);
 }
 
-static void reply_packed(struct reply *r, const uint8_t *at) {
+bool hash_find(const struct hash *x, const struct arg *name, struct field *out) { return find(x, name, out); }
+
+static inline void put_packed(struct reply *r, const uint8_t *at) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     if (packed_is_int(at)) {
@@ -96,17 +98,23 @@ static void reply_packed(struct reply *r, const uint8_t *at) {
     reply_bulk(r, text, size);
 }
 
+void reply_packed(struct reply *r, const uint8_t *at) { put_packed(r, at); }
+
 /* --- fields one by one --- */
 
-/* Sets a field. 1: it is new; 0; or -ENOMEM. */
-static int set_field(struct hash *x, const struct field_name *name, const struct arg *value, bool keeps) {
+static int set_named(struct hash *x, const struct field_name *name, const struct arg *value, int64_t expires_at_ms) {
     struct field was;
     struct packed packed;
-    bool found = fields_find(&x->fields, name, &was);
-    if (found && keeps) return 0;
+    bool found = fields_find(&x->fields, name, &was), live = found && hash_is_live(x, &was);
     packed_of(&packed, value->p, value->size);
-    if (fields_put(&x->fields, name, found ? &was : NULL, &packed, FIELD_NEVER)) return -ENOMEM;
-    return !found;
+    if (fields_put(&x->fields, name, found ? &was : NULL, &packed, expires_at_ms)) return -ENOMEM;
+    return !live;
+}
+
+int hash_set(struct hash *x, const struct arg *name, const struct arg *value, int64_t expires_at_ms) {
+    struct field_name packed;
+    field_name(&x->fields, name->p, name->size, &packed);
+    return set_named(x, &packed, value, expires_at_ms);
 }
 
 /* Sets the fields from argv[2] on. How many are new; or -ENOMEM, replied. */
@@ -114,19 +122,19 @@ static int64_t set_fields(struct shard *s, struct hop *h, struct hash *x, struct
     struct field_name names[GROUP];
     int64_t created = 0;
     bool refused = false, long_text = false;
-    if (!may_set(s, h, x, 2, 2, r)) return -ENOMEM;
+    if (!hash_may_set(s, h, x, 2, r)) return -ENOMEM;
     key_before_change(s, &x->key, KEY_HSET);
     for (uint32_t at = 2, n; at < h->argc && !refused; at += 2 * n) {
         n = name_group(x, h, at, 2, names);
         for (uint32_t i = 0; i < n && !refused; i++) {
             const struct arg *name = &h->argv[at + 2 * i];
-            int is_new = set_field(x, &names[i], name + 1, false);
-            long_text |= is_long(name) || is_long(name + 1);
+            int is_new = set_named(x, &names[i], name + 1, FIELD_NEVER);
+            long_text |= hash_is_long(name) || hash_is_long(name + 1);
             refused = is_new < 0;
             created += is_new > 0;
         }
     }
-    if (!fields_is_empty(&x->fields)) show_large(x, long_text);
+    if (!fields_is_empty(&x->fields)) hash_show_large(x, long_text);
     refused |= key_store_fields(s, &x->key, TYPE_HASH, &x->fields, KEY_HSET) != 0;
     if (x->key.entry) key_after_change(s, &x->key, KEY_HSET);
     if (!refused) return created;
@@ -168,7 +176,7 @@ static enum hop_result hget(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
     struct field f;
     if (!open_read(s, h, &x, r)) return HOP_DONE;
-    if (find(&x, &h->argv[2], &f)) reply_packed(r, f.value);
+    if (find(&x, &h->argv[2], &f)) put_packed(r, f.value);
     else reply_null(r);
     return HOP_DONE;
 }
@@ -182,7 +190,7 @@ static enum hop_result hmget(struct shard *s, struct hop *h, struct reply *r) {
     for (uint32_t at = 2, n; at < h->argc; at += n) {
         n = name_group(&x, h, at, 1, names);
         for (uint32_t i = 0; i < n; i++) {
-            if (fields_find(&x.fields, &names[i], &f)) reply_packed(r, f.value);
+            if (fields_find(&x.fields, &names[i], &f) && hash_is_live(&x, &f)) reply_packed(r, f.value);
             else reply_null(r);
         }
     }
@@ -198,7 +206,7 @@ static enum hop_result hdel(struct shard *s, struct hop *h, struct reply *r) {
     for (uint32_t at = 2, n; at < h->argc && !fields_is_empty(&x.fields); at += n) {
         n = name_group(&x, h, at, 1, names);
         for (uint32_t i = 0; i < n && !fields_is_empty(&x.fields); i++) {
-            if (!fields_find(&x.fields, &names[i], &f)) continue;
+            if (!fields_find(&x.fields, &names[i], &f) || !hash_is_live(&x, &f)) continue;
             if (!removed++) key_before_change(s, &x.key, KEY_HDEL);
             fields_remove(&x.fields, &f);
         }
@@ -225,35 +233,71 @@ static enum hop_result hstrlen(struct shard *s, struct hop *h, struct reply *r) 
     return HOP_DONE;
 }
 
-static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
-    if (open_read(s, h, &x, r)) reply_int(r, (int64_t)fields_count(&x.fields));
-    return HOP_DONE;
-}
-
 /* --- whole hashes --- */
 
 enum { NAMES = 1, VALUES = 2 };
 
-/* A large hash's fields are replied in slices of so many buckets, of a dozen fields each. Its hop's state is then the next bucket + HOP_IN_SLICES. */
+/* A large hash is walked through in slices of so many buckets, of a dozen fields each. Its hop's state is then the next bucket + HOP_IN_SLICES, and whether its
+ * fields are counted first, since some of them are past their time. */
 #define SLICE_BUCKETS 128u
+#define COUNTING ((uint64_t)1 << 63)
+
+/* For a slice. False: it is of another type, and that is replied. */
+static bool open_slice(struct shard *s, struct hop *h, struct hash *x, struct reply *r) {
+    if (h->state) key_look(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x->key);
+    else key_read(s, h, &x->key);
+    if (!is_hash(&x->key, r)) return false;
+    open_fields(s, x);
+    return true;
+}
+
+static uint64_t next_bucket(const struct hop *h) { return h->state ? (h->state & ~COUNTING) - HOP_IN_SLICES : 0; }
+
+/* Goes on counting those that are there. The sum is kept at the end of the reply meanwhile. False: there is more. */
+static bool count_on(struct hop *h, const struct hash *x, struct reply *r, uint64_t *n) {
+    struct fields_walk w = {.bucket = next_bucket(h)};
+    uint64_t end = w.bucket + SLICE_BUCKETS;
+    struct field f;
+    *n = 0;
+    if (h->state & COUNTING && r->size >= sizeof *n) memcpy(n, r->p + (r->size -= sizeof *n), sizeof *n);
+    while (fields_next(&x->fields, &w, &f)) {
+        *n += hash_is_live(x, &f);
+        if (w.index == 0 && w.bucket >= end) break;
+    }
+    bool all = w.bucket >= fields_buckets(&x->fields);
+    if (!all) reply_bytes(r, (const char *)n, sizeof *n);
+    h->state = all ? HOP_IN_SLICES : (w.bucket + HOP_IN_SLICES) | COUNTING;
+    return all;
+}
+
+static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (!open_slice(s, h, &x, r)) return HOP_DONE;
+    uint64_t n = fields_count(&x.fields);
+    bool counts = hash_has_dead(&x);
+    if (counts && !h->state && fields_buckets(&x.fields) > SLICE_BUCKETS) return HOP_AGAIN;
+    if (counts && !count_on(h, &x, r, &n)) return HOP_AGAIN;
+    reply_int(r, (int64_t)n);
+    return HOP_DONE;
+}
 
 static enum hop_result reply_all(struct shard *s, struct hop *h, unsigned what, struct reply *r) {
     struct hash x;
     struct field f;
-    if (h->state) key_look(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x.key);
-    else key_read(s, h, &x.key);
-    if (!is_hash(&x.key, r)) return HOP_DONE;
-    x.fields = key_fields(s, &x.key);
-    uint64_t n = fields_count(&x.fields), buckets = fields_buckets(&x.fields);
+    if (!open_slice(s, h, &x, r)) return HOP_DONE;
+    uint64_t buckets = fields_buckets(&x.fields), n = fields_count(&x.fields);
     if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
-    struct fields_walk w = {.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
+    if (!next_bucket(h) || h->state & COUNTING) {
+        if (hash_has_dead(&x) && !count_on(h, &x, r, &n)) return HOP_AGAIN;
+        if (what == (NAMES | VALUES)) reply_map(r, n);
+        else reply_array(r, n);
+    }
+    struct fields_walk w = {.bucket = next_bucket(h)};
     uint64_t end = w.bucket + SLICE_BUCKETS;
-    if (!w.bucket && what == (NAMES | VALUES)) reply_map(r, n);
-    else if (!w.bucket) reply_array(r, n);
     while (fields_next(&x.fields, &w, &f)) {
-        if (what & NAMES) reply_packed(r, f.name);
-        if (what & VALUES) reply_packed(r, f.value);
+        bool live = hash_is_live(&x, &f);
+        if (live && what & NAMES) reply_packed(r, f.name);
+        if (live && what & VALUES) reply_packed(r, f.value);
         if (w.index == 0 && w.bucket >= end) break;
     }
     if (w.bucket >= buckets) return HOP_DONE;
@@ -270,8 +314,12 @@ static enum hop_result hscan(struct shard *s, struct hop *h, struct reply *r) {
     struct scan_options o;
     uint64_t cursor;
     if (!scan_cursor(&h->argv[2], &cursor, r) || !open_read(s, h, &x, r)) return HOP_DONE;
-    if (!x.key.entry) reply_empty_scan(r);
-    else if (scan_options(h, &o, r)) field_scan(&x.fields, cursor, &o, true, r);
+    if (!x.key.entry) {
+        reply_empty_scan(r);
+    } else if (scan_options(h, &o, r)) {
+        o.live_from_ms = x.now_ms;
+        field_scan(&x.fields, cursor, &o, true, r);
+    }
     return HOP_DONE;
 }
 
@@ -289,8 +337,9 @@ static bool change_value(struct shard *s, struct hash *x, const struct arg *name
     field_name(&x->fields, name->p, name->size, &packed_name);
     bool found = fields_find(&x->fields, &packed_name, &was);
     key_before_change(s, &x->key, KEY_HINCR);
-    bool refused = fields_put(&x->fields, &packed_name, found ? &was : NULL, value, found ? was.expires_at_ms : FIELD_NEVER);
-    if (!fields_is_empty(&x->fields)) show_large(x, is_long(name) || is_long(&(struct arg){.size = value_size}));
+    bool refused =
+        fields_put(&x->fields, &packed_name, found ? &was : NULL, value, found && hash_is_live(x, &was) ? was.expires_at_ms : FIELD_NEVER);
+    if (!fields_is_empty(&x->fields)) hash_show_large(x, hash_is_long(name) || hash_is_long(&(struct arg){.size = value_size}));
     refused |= key_store_fields(s, &x->key, TYPE_HASH, &x->fields, KEY_HINCR) != 0;
     if (refused) {
         reply_refused(s, r);
@@ -422,9 +471,37 @@ static void draw_any(struct shard *s, const struct hash *x, uint64_t count, bool
     }
 }
 
+/* Instead of fields of which some are past their time a copy of the others. False: no memory. */
+static bool copy_live(struct shard *s, struct hash *x) {
+    struct fields live = {.memory = s->memory, .secret = s->secret};
+    struct fields_walk w = {0};
+    struct field f;
+    bool good = true;
+    while (good && fields_next(&x->fields, &w, &f)) good = !hash_is_live(x, &f) || !fields_put_copy(&live, &f);
+    if (!good) fields_free(&live);
+    x->fields = live;
+    return good;
+}
+
+static void draw(struct shard *s, const struct hash *x, const struct hop *h, int64_t count, struct reply *r) {
+    struct field f;
+    bool values = h->argc == 4, empty = fields_is_empty(&x->fields);
+    if (h->argc == 2 && empty) {
+        reply_null(r);
+    } else if (h->argc == 2) {
+        fields_random(&x->fields, next_random, s, &f);
+        reply_packed(r, f.name);
+    } else if (empty || !count) {
+        reply_array(r, 0);
+    } else if (count > 0) {
+        draw_different(s, x, (uint64_t)count, values, r);
+    } else {
+        draw_any(s, x, (uint64_t)-count, values, r);
+    }
+}
+
 static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
-    struct field f;
     int64_t count = 0;
     bool values = h->argc == 4;
     if (h->argc > 2) {
@@ -443,19 +520,13 @@ static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *
         }
     }
     if (!open_read(s, h, &x, r)) return HOP_DONE;
-    bool empty = fields_is_empty(&x.fields);
-    if (h->argc == 2 && empty) {
-        reply_null(r);
-    } else if (h->argc == 2) {
-        fields_random(&x.fields, next_random, s, &f);
-        reply_packed(r, f.name);
-    } else if (empty || !count) {
-        reply_array(r, 0);
-    } else if (count > 0) {
-        draw_different(s, &x, (uint64_t)count, values, r);
-    } else {
-        draw_any(s, &x, (uint64_t)-count, values, r);
+    bool copied = hash_has_dead(&x);
+    if (copied && !copy_live(s, &x)) {
+        reply_refused(s, r);
+        return HOP_DONE;
     }
+    draw(s, &x, h, count, r);
+    if (copied) fields_free(&x.fields);
     return HOP_DONE;
 }
 

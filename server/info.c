@@ -168,6 +168,7 @@ static void add_figures(struct figures *to, const struct figures *f) {
     to->shard.misses += f->shard.misses;
     to->shard.expired_lazy += f->shard.expired_lazy;
     to->shard.expired_active += f->shard.expired_active;
+    to->shard.expired_fields += f->shard.expired_fields;
     to->shard.dirty += f->shard.dirty;
     to->shard.groups += f->shard.groups;
     to->shard.prefetched += f->shard.prefetched;

@@ -172,6 +172,7 @@ static void stats_section(struct text *x, const struct sums *s) {
     number(x, "rejected_connections", t->rejected);
     NONE(x, "sync_full", "sync_partial_ok", "sync_partial_err");
     number(x, "expired_keys", d->expired_active + d->expired_lazy);
+    number(x, "expired_subkeys", d->expired_fields);
     number(x, "expired_keys_active", d->expired_active);
     number(x, "expired_keys_lazy", d->expired_lazy);
     text_add(x, "expired_stale_perc:0.00\r\n");

@@ -3,12 +3,13 @@
  *   byte 0      bits 0-2 type, bits 3-5 encoding, bit 6 has an expiry time, bit 7 long key
  *   byte 1      access clock (ENTRY_ACCESS_UNIT_S seconds, modulo 256), written only when it changes
  *   byte 2      key size (long key: 0)
- *   byte 3      value size if it is embedded (INT: 1, 2, 4 or 8), else 0
+ *   byte 3      value size if it is embedded (INT: 1, 2, 4 or 8); 8 if the times of a hash's fields are looked after; else 0
  *   [4 bytes]   key size, if the key is long (> 255 bytes)
  *   [8 bytes]   expiry time, ms of the Unix epoch, if it has one
  *   [8 bytes]   pointer to the value, if it is not embedded
  *   key bytes
  *   [value]     if embedded (at the end, so that it can be overwritten in place within the block's class)
+ *   [8 bytes]   of a hash whose fields have times: no field is past its time before this, ms; INT64_MAX: none has one any more
  *
  * Nothing is aligned but the block (8 bytes). An entry belongs to its shard; no pointer to one outlives a hop or a call that may insert,
  * overwrite or move. Only keyspace.c writes entries that are in a table.
@@ -57,9 +58,9 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == ENTRY_HEADER, "the header is 4 bytes");
 
-enum { ENTRY_EXPIRES = 1 << 6, ENTRY_LONG_KEY = 1 << 7 };
+enum { ENTRY_TYPE = 7, ENTRY_EXPIRES = 1 << 6, ENTRY_LONG_KEY = 1 << 7 };
 
-static inline enum entry_type entry_type(const struct entry *e) { return (enum entry_type)(e->kind & 7); }
+static inline enum entry_type entry_type(const struct entry *e) { return (enum entry_type)(e->kind & ENTRY_TYPE); }
 static inline enum entry_encoding entry_encoding(const struct entry *e) { return (enum entry_encoding)(e->kind >> 3 & 7); }
 static inline bool entry_expires(const struct entry *e) { return e->kind & ENTRY_EXPIRES; }
 static inline bool entry_is_embedded(const struct entry *e) { return entry_type(e) == TYPE_STRING && entry_encoding(e) != ENC_BLOB; }
@@ -99,7 +100,23 @@ static inline bool entry_has_key(const struct entry *e, const char *key, uint32_
 
 /* Bytes of the block of an entry (the value behind a pointer not counted). */
 static inline size_t entry_size(const struct entry *e) {
-    return ENTRY_HEADER + entry_pointer_offset(e) + (entry_is_embedded(e) ? e->value_size : 8u) + entry_key_size(e);
+    return ENTRY_HEADER + entry_pointer_offset(e) + (entry_is_embedded(e) ? 0u : 8u) + entry_key_size(e) + e->value_size;
+}
+
+/* Whether the times of its fields are looked after. */
+static inline bool entry_is_timed(const struct entry *e) { return entry_type(e) != TYPE_STRING && e->value_size; }
+/* No field is past its time before this; INT64_MAX: none has a time. */
+static inline int64_t entry_fields_time(const struct entry *e) {
+    if (!entry_is_timed(e)) return INT64_MAX;
+    int64_t at;
+    memcpy(&at, entry_value(e), sizeof at);
+    return at;
+}
+static inline void entry_write_fields_time(struct entry *e, int64_t at_ms) { memcpy(entry_value(e), &at_ms, sizeof at_ms); }
+/* When there is something to do about it: its own time, or that of its fields. */
+static inline int64_t entry_due(const struct entry *e) {
+    int64_t at = entry_expiry(e), fields = entry_fields_time(e);
+    return at < fields ? at : fields;
 }
 
 /* Past its time? As Redis: not yet in the very millisecond of it. */

@@ -26,6 +26,8 @@ static inline bool slice_is_past(struct slice *x, uint64_t until_ns) { return (x
 void expire_work(struct shard *s, struct slice *slice, uint64_t until_ns);
 /* ms of the Unix epoch at which expire_work has something to do; now or earlier: at once; INT64_MAX: nothing. */
 int64_t expire_next_due(const struct shard *s);
+/* A record could not be armed for want of memory, so its key would stay: a rebuild will find it. */
+void expire_lost_record(struct shard *s);
 /* Frees the wheel, and what a rebuild holds. */
 void expire_drop(struct shard *s);
 

@@ -11,9 +11,10 @@
 #define JOIN_BYTES 80u
 #define FIRST_CHUNK 8u
 
-static size_t chunk_bytes(const struct fieldmap *x, uint32_t chunk) {
-    return (chunk ? FIELDMAP_CHUNK : x->first_room) * sizeof(struct page *);
-}
+static uint32_t places(const struct fieldmap *x, uint32_t chunk) { return chunk ? FIELDMAP_CHUNK : x->first_room; }
+/* Of its places, and of their times. */
+static size_t chunk_bytes(const struct fieldmap *x, uint32_t chunk) { return places(x, chunk) * sizeof(struct page *); }
+_Static_assert(sizeof(struct page *) == sizeof(int64_t), "a place is as large as its time");
 
 struct fieldmap *fieldmap_new(struct memory *m) {
     struct fieldmap *x = memory_alloc(m, sizeof *x);
@@ -47,6 +48,77 @@ void fieldmap_drop_items(struct memory *m, struct page *p) {
     }
 }
 
+/* --- times --- */
+
+/* The arrays by chunk, in one block. */
+static size_t times_bytes(const struct fieldmap *x) { return x->chunks_room * (sizeof *x->chunk_times + sizeof *x->page_times); }
+
+static void lay_times(struct fieldmap *x, void *block, uint32_t room) {
+    x->chunk_times = block;
+    x->page_times = (int64_t **)((int64_t *)block + room);
+}
+
+int fieldmap_time_room(struct memory *m, struct fieldmap *x, uint64_t bucket) {
+    uint32_t chunk = (uint32_t)(bucket / FIELDMAP_CHUNK);
+    if (!x->chunk_times) {
+        void *block = memory_alloc(m, times_bytes(x));
+        if (!block) return -ENOMEM;
+        lay_times(x, block, x->chunks_room);
+        for (uint32_t i = 0; i < x->chunks_room; i++) {
+            x->chunk_times[i] = PAGE_NEVER;
+            x->page_times[i] = NULL;
+        }
+        x->memory += memory_usable(times_bytes(x));
+    }
+    if (x->page_times[chunk]) return 0;
+    int64_t *times = memory_alloc(m, chunk_bytes(x, chunk));
+    if (!times) return -ENOMEM;
+    for (uint32_t i = 0; i < places(x, chunk); i++) times[i] = PAGE_NEVER;
+    x->page_times[chunk] = times;
+    x->memory += memory_usable(chunk_bytes(x, chunk));
+    return 0;
+}
+
+static int64_t first_of(const int64_t *times, uint32_t n) {
+    int64_t first = PAGE_NEVER;
+    for (uint32_t i = 0; i < n; i++) first = times[i] < first ? times[i] : first;
+    return first;
+}
+
+static void write_time(struct fieldmap *x, uint64_t bucket, int64_t at) {
+    uint32_t chunk = (uint32_t)(bucket / FIELDMAP_CHUNK);
+    int64_t *times = x->page_times[chunk], *place = times ? &times[bucket % FIELDMAP_CHUNK] : NULL;
+    if (!times || *place == at) return;
+    bool was_first = *place == x->chunk_times[chunk];
+    *place = at;
+    if (at < x->chunk_times[chunk]) x->chunk_times[chunk] = at;
+    else if (was_first) x->chunk_times[chunk] = first_of(times, places(x, chunk));
+}
+
+void fieldmap_time_changed(struct fieldmap *x, uint64_t bucket) {
+    if (x->chunk_times) write_time(x, bucket, page_first_time(*fieldmap_place(x, bucket)));
+}
+
+int64_t fieldmap_first_time(const struct fieldmap *x, uint64_t *bucket) {
+    int64_t first = PAGE_NEVER;
+    for (uint32_t chunk = 0; x->chunk_times && chunk < x->n_chunks; chunk++) {
+        if (x->chunk_times[chunk] >= first) continue;
+        first = x->chunk_times[chunk];
+        *bucket = chunk * (uint64_t)FIELDMAP_CHUNK;
+    }
+    if (first == PAGE_NEVER) return first;
+    for (const int64_t *times = x->page_times[*bucket / FIELDMAP_CHUNK]; *times != first; times++) ++*bucket;
+    return first;
+}
+
+static void free_page_times(struct memory *m, struct fieldmap *x, uint32_t chunk) {
+    if (!x->chunk_times || !x->page_times[chunk]) return;
+    memory_free(m, x->page_times[chunk], chunk_bytes(x, chunk));
+    x->memory -= memory_usable(chunk_bytes(x, chunk));
+    x->page_times[chunk] = NULL;
+    x->chunk_times[chunk] = PAGE_NEVER;
+}
+
 /* --- growing --- */
 
 /* memory_alloc of another block with the old one's bytes; the old one is freed. */
@@ -61,21 +133,54 @@ static void *move_block(struct memory *m, struct fieldmap *x, void *block, size_
 
 static bool grow_first_chunk(struct memory *m, struct fieldmap *x) {
     size_t old = chunk_bytes(x, 0);
+    int64_t *times = x->chunk_times ? x->page_times[0] : NULL, *more = times ? memory_alloc(m, 2 * old) : NULL;
+    if (times && !more) return false;
     struct page **to = move_block(m, x, x->chunks[0], old, 2 * old);
-    if (!to) return false;
+    if (!to) {
+        if (more) memory_free(m, more, 2 * old);
+        return false;
+    }
     x->chunks[0] = to;
+    if (times) {
+        memcpy(more, times, old);
+        for (uint32_t i = x->first_room; i < 2 * x->first_room; i++) more[i] = PAGE_NEVER;
+        memory_free(m, times, old);
+        x->page_times[0] = more;
+        x->memory += memory_usable(2 * old) - memory_usable(old);
+    }
     x->first_room *= 2;
     return true;
 }
 
-static bool add_chunk(struct memory *m, struct fieldmap *x) {
-    if (x->n_chunks == x->chunks_room) {
-        size_t old = x->chunks_room * sizeof *x->chunks;
-        struct page ***to = move_block(m, x, x->chunks, old, 2 * old);
-        if (!to) return false;
-        x->chunks = to;
-        x->chunks_room *= 2;
+/* Room for twice as many chunks. */
+static bool grow_chunks(struct memory *m, struct fieldmap *x) {
+    uint32_t room = x->chunks_room;
+    size_t old = room * sizeof *x->chunks, old_times = times_bytes(x);
+    void *times = x->chunk_times ? memory_alloc(m, 2 * old_times) : NULL;
+    if (x->chunk_times && !times) return false;
+    struct page ***to = move_block(m, x, x->chunks, old, 2 * old);
+    if (!to) {
+        if (times) memory_free(m, times, 2 * old_times);
+        return false;
     }
+    x->chunks = to;
+    x->chunks_room = 2 * room;
+    if (!times) return true;
+    const struct fieldmap was = *x;
+    lay_times(x, times, 2 * room);
+    memcpy(x->chunk_times, was.chunk_times, room * sizeof *x->chunk_times);
+    memcpy(x->page_times, was.page_times, room * sizeof *x->page_times);
+    for (uint32_t i = room; i < 2 * room; i++) {
+        x->chunk_times[i] = PAGE_NEVER;
+        x->page_times[i] = NULL;
+    }
+    memory_free(m, was.chunk_times, old_times);
+    x->memory += memory_usable(2 * old_times) - memory_usable(old_times);
+    return true;
+}
+
+static bool add_chunk(struct memory *m, struct fieldmap *x) {
+    if (x->n_chunks == x->chunks_room && !grow_chunks(m, x)) return false;
     struct page **chunk = memory_alloc(m, chunk_bytes(x, 1));
     if (!chunk) return false;
     x->memory += memory_usable(chunk_bytes(x, 1));
@@ -105,6 +210,7 @@ static bool split(struct memory *m, struct fieldmap *x, const struct hash_secret
     struct page **from = fieldmap_place(x, x->buckets - ((uint64_t)1 << x->level)), **to = fieldmap_place(x, x->buckets);
     size_t before = page_memory(*from);
     uint32_t n = *from ? mark(x, *from, secret, goes) : 0;
+    if (n && x->chunk_times && page_first_time(*from) != PAGE_NEVER && fieldmap_time_room(m, x, x->buckets)) return false;
     *to = NULL;
     if (n && n == (*from)->n) {
         *to = *from;
@@ -113,6 +219,10 @@ static bool split(struct memory *m, struct fieldmap *x, const struct hash_secret
         return false;
     }
     x->memory += page_memory(*from) + page_memory(*to) - before;
+    if (x->chunk_times) {
+        fieldmap_time_changed(x, x->buckets - ((uint64_t)1 << x->level));
+        fieldmap_time_changed(x, x->buckets);
+    }
     if (++x->buckets == (uint64_t)2 << x->level) x->level++;
     return true;
 }
@@ -125,6 +235,7 @@ void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secre
 /* --- shrinking --- */
 
 static void free_last_chunk(struct memory *m, struct fieldmap *x) {
+    free_page_times(m, x, x->n_chunks - 1);
     memory_free(m, x->chunks[--x->n_chunks], chunk_bytes(x, 1));
     x->memory -= memory_usable(chunk_bytes(x, 1));
 }
@@ -133,9 +244,14 @@ static bool join(struct memory *m, struct fieldmap *x) {
     uint64_t last = x->buckets - 1, half = (uint64_t)1 << (last >> x->level ? x->level : x->level - 1);
     struct page **from = fieldmap_place(x, last), **to = fieldmap_place(x, last - half);
     size_t before = page_memory(*from) + page_memory(*to);
+    if (x->chunk_times && page_first_time(*from) != PAGE_NEVER && fieldmap_time_room(m, x, last - half)) return false;
     if (!*to) *to = *from;
     else if (*from && !page_join(m, to, *from)) return false;
     x->memory += page_memory(*to) - before;
+    if (x->chunk_times) {
+        write_time(x, last, PAGE_NEVER);
+        fieldmap_time_changed(x, last - half);
+    }
     if (*to && (*to)->n > x->most) x->most = (*to)->n;
     if (x->buckets == (uint64_t)1 << x->level) x->level--;
     x->buckets--;
@@ -175,6 +291,8 @@ bool fieldmap_free_some(struct memory *m, struct fieldmap *x, uint32_t pages) {
         while (x->n_chunks > 1 && x->n_chunks > (x->buckets - 1 + FIELDMAP_CHUNK - 1) / FIELDMAP_CHUNK) free_last_chunk(m, x);
     }
     while (x->n_chunks > 1) free_last_chunk(m, x);
+    free_page_times(m, x, 0);
+    if (x->chunk_times) memory_free(m, x->chunk_times, times_bytes(x));
     memory_free(m, x->chunks[0], chunk_bytes(x, 0));
     memory_free(m, x->chunks, x->chunks_room * sizeof *x->chunks);
     memory_free(m, x, sizeof *x);

@@ -6,6 +6,9 @@
  * into. As items come, the bucket at split is split, one for every dozen; as they go, the last is joined with what it was split from. So there is no rehash,
  * and an insert moves a page of items at most. The array of chunks alone is copied as it grows: 8 bytes for each 6,000 items.
  *
+ * Times of fields (there are seldom any) are found by two levels of minima: of each page, and of each chunk. The earliest is found by looking through the chunks and then through one of
+ * them; a change costs a look through its page, and one through its chunk if it was the chunk's first. Nothing of it goes stale.
+ *
  * A walk goes through the buckets in the order of their reversed numbers, which is an order of hashes: whatever is split or joined between two steps, an
  * item that is there all the time is met (after the cursor of Redis' dictionary, by Pieter Noordhuis).
  */
@@ -34,8 +37,10 @@ struct fieldmap {
     uint32_t n_chunks, chunks_room; /* the last chunk alone may be smaller than the others, if it is the first */
     uint32_t first_room;            /* places in the first chunk */
     uint32_t level;
-    uint32_t most;  /* no page has more items than this */
-    uint32_t flags; /* the owner's */
+    int64_t *chunk_times; /* the earliest in each chunk; NULL: no field ever had a time */
+    int64_t **page_times; /* by chunk: of each page; NULL: none of its fields ever had one */
+    uint32_t most;        /* no page has more items than this */
+    uint32_t flags;       /* the owner's */
 };
 
 #define FIELDMAP_CHUNK 512u
@@ -59,6 +64,13 @@ static inline struct page **fieldmap_page(const struct fieldmap *x, uint64_t has
 /* Splits and joins as many buckets as are due. After each item added or removed. Without memory it is done later. */
 void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secret *secret);
 void fieldmap_shrink(struct memory *m, struct fieldmap *x);
+
+/* Times. Before a field of this bucket gets one: makes room. -ENOMEM: there is none. */
+int fieldmap_time_room(struct memory *m, struct fieldmap *x, uint64_t bucket);
+/* After a change of this bucket's page. */
+void fieldmap_time_changed(struct fieldmap *x, uint64_t bucket);
+/* The earliest time, and its bucket. PAGE_NEVER: no field has one. */
+int64_t fieldmap_first_time(const struct fieldmap *x, uint64_t *bucket);
 
 /* The bucket at a cursor (0 begins), and the next cursor; 0: it is the last. */
 uint64_t fieldmap_walk(const struct fieldmap *x, uint64_t *cursor);

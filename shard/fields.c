@@ -75,6 +75,22 @@ void fields_random(const struct fields *f, uint64_t (*next)(void *), void *arg, 
     read_item(place, page_nth(*place, (uint32_t)index), out);
 }
 
+/* --- times --- */
+
+int64_t fields_first_time(const struct fields *f) {
+    uint64_t bucket;
+    return f->map ? fieldmap_first_time(f->map, &bucket) : page_first_time(f->page);
+}
+
+/* Once the page at this place has changed. */
+static void time_changed(struct fields *f, uint64_t hash) {
+    if (f->map) fieldmap_time_changed(f->map, fieldmap_bucket(f->map, hash));
+}
+
+static int time_room(struct fields *f, uint64_t hash, int64_t expires_at_ms) {
+    return f->map && expires_at_ms != FIELD_NEVER ? fieldmap_time_room(f->memory, f->map, fieldmap_bucket(f->map, hash)) : 0;
+}
+
 /* --- walking --- */
 
 bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out) {
@@ -137,12 +153,24 @@ static void outgrow(struct fields *f) {
     x->used = f->page->used;
     x->memory += memory;
     x->flags = f->page->flags;
+    if (page_first_time(f->page) != FIELD_NEVER && fieldmap_time_room(f->memory, x, 0)) {
+        *fieldmap_place(x, 0) = NULL;
+        x->buckets = 1;
+        fieldmap_free_some(f->memory, x, UINT32_MAX);
+        return;
+    }
+    fieldmap_time_changed(x, 0);
     f->map = x;
     f->page = NULL;
     fieldmap_grow(f->memory, x, f->secret);
     x->most = FIELDS_PAGE_ITEMS / 4;
     for (uint64_t i = 0; i < x->buckets; i++)
         if (*fieldmap_place(x, i) && (*fieldmap_place(x, i))->n > x->most) x->most = (*fieldmap_place(x, i))->n;
+}
+
+static void grow(struct fields *f) {
+    if (f->map) fieldmap_grow(f->memory, f->map, f->secret);
+    else outgrow(f);
 }
 
 static void write_rest(uint8_t *to, const struct packed *value, int64_t expires_at_ms) {
@@ -161,7 +189,7 @@ static void unmake(struct memory *m, const struct packed *x) {
 
 static int add(struct fields *f, const struct field_name *name, struct packed *value, int64_t expires_at_ms) {
     struct packed packed = name->packed;
-    if (packed_make_far(f->memory, &packed)) {
+    if (time_room(f, name->hash, expires_at_ms) || packed_make_far(f->memory, &packed)) {
         unmake(f->memory, value);
         return -ENOMEM;
     }
@@ -183,6 +211,7 @@ static int add(struct fields *f, const struct field_name *name, struct packed *v
         return 0;
     }
     if ((*place)->n > f->map->most) f->map->most = (*place)->n;
+    if (expires_at_ms != FIELD_NEVER) time_changed(f, name->hash);
     fieldmap_grow(f->memory, f->map, f->secret);
     return 0;
 }
@@ -190,6 +219,10 @@ static int add(struct fields *f, const struct field_name *name, struct packed *v
 int fields_put(struct fields *f, const struct field_name *name, const struct field *was, struct packed *value, int64_t expires_at_ms) {
     assert(value || expires_at_ms == FIELD_NEVER);
     if (value && packed_make_far(f->memory, value)) return -ENOMEM;
+    if (was && time_room(f, name->hash, expires_at_ms)) {
+        unmake(f->memory, value);
+        return -ENOMEM;
+    }
     if (!was) return add(f, name, value, expires_at_ms);
     uint32_t name_size = packed_size(was->name), old = page_item_size(*was->place, was->at.index);
     uint32_t size = name_size + rest_size(value, expires_at_ms);
@@ -207,12 +240,30 @@ int fields_put(struct fields *f, const struct field_name *name, const struct fie
     write_rest(item + name_size, value, expires_at_ms);
     size_t far = value ? packed_far_memory(value->head) : 0;
     count(f, 0, (int64_t)size - old, (int64_t)(page_memory(*was->place) - before + far - old_far));
-    if (f->map) fieldmap_grow(f->memory, f->map, f->secret);
-    else outgrow(f);
+    if (was->expires_at_ms != FIELD_NEVER || expires_at_ms != FIELD_NEVER) time_changed(f, name->hash);
+    grow(f);
     return 0;
 }
 
-void fields_remove(struct fields *f, const struct field *x) {
+int fields_set_time(struct fields *f, const struct field *was, int64_t expires_at_ms) {
+    uint8_t texts[PAGE_ITEM_MAX];
+    uint32_t old = page_item_size(*was->place, was->at.index), kept = packed_size(was->name) + packed_size(was->value);
+    uint32_t size = kept + (expires_at_ms != FIELD_NEVER ? TIME_SIZE : 0);
+    uint64_t hash = f->map ? fieldmap_hash(f->secret, was->name) : 0;
+    size_t before = page_memory(*was->place);
+    memcpy(texts, was->name, kept);
+    if (time_room(f, hash, expires_at_ms)) return -ENOMEM;
+    uint8_t *item = page_resize(f->memory, was->place, was->at, size);
+    if (!item) return -ENOMEM;
+    memcpy(item, texts, kept);
+    if (size > kept) memcpy(item + kept, &expires_at_ms, TIME_SIZE);
+    count(f, 0, (int64_t)size - old, (int64_t)(page_memory(*was->place) - before));
+    time_changed(f, hash);
+    grow(f);
+    return 0;
+}
+
+static void take_out(struct fields *f, const struct field *x) {
     struct page **place = x->place;
     size_t before = page_memory(*place), far = packed_far_memory(x->name) + (x->value ? packed_far_memory(x->value) : 0);
     uint32_t size = page_item_size(*place, x->at.index);
@@ -220,9 +271,73 @@ void fields_remove(struct fields *f, const struct field *x) {
     if (x->value) packed_drop(f->memory, x->value);
     page_remove(f->memory, place, x->at);
     count(f, -1, -(int64_t)size, (int64_t)(page_memory(*place) - before - far));
+}
+
+/* Once so many were taken out of a map. */
+static void shrink(struct fields *f, uint32_t n) {
+    if (!f->map->n) fields_free(f);
+    while (f->map && n--) fieldmap_shrink(f->memory, f->map);
+}
+
+void fields_remove(struct fields *f, const struct field *x) {
+    uint64_t hash = x->expires_at_ms != FIELD_NEVER && f->map ? fieldmap_hash(f->secret, x->name) : 0;
+    bool timed = x->expires_at_ms != FIELD_NEVER;
+    take_out(f, x);
     if (!f->map) return;
-    if (f->map->n) fieldmap_shrink(f->memory, f->map);
-    else fields_free(f);
+    if (timed) time_changed(f, hash);
+    shrink(f, 1);
+}
+
+/* All of a page go. */
+static void drop_page(struct fields *f, struct page **place) {
+    uint32_t n = (*place)->n, used = (*place)->used;
+    size_t bytes = page_memory(*place);
+    const uint8_t *item = page_item(*place, 0);
+    for (uint32_t i = 0; i < n; item += page_item_size(*place, i++)) {
+        uint32_t name = packed_size(item);
+        bytes += packed_far_memory(item) + (name < page_item_size(*place, i) ? packed_far_memory(item + name) : 0);
+    }
+    fieldmap_drop_items(f->memory, *place);
+    page_free(f->memory, *place);
+    *place = NULL;
+    count(f, -(int64_t)n, -(int64_t)used, -(int64_t)bytes);
+}
+
+/* Of one page; how many. */
+static uint32_t expire_page(struct fields *f, struct page **place, int64_t before_ms) {
+    struct page_at at = {0};
+    struct field x;
+    uint32_t n = 0, all = *place ? (*place)->n : 0;
+    for (; at.index < all; at.offset += page_item_size(*place, at.index++)) {
+        read_item(place, at, &x);
+        if (x.expires_at_ms >= before_ms) break;
+    }
+    if (all && at.index == all) {
+        drop_page(f, place);
+        return all;
+    }
+    at = (struct page_at){0};
+    while (*place && at.index < (*place)->n) {
+        read_item(place, at, &x);
+        if (x.expires_at_ms < before_ms) {
+            take_out(f, &x);
+            n++;
+        } else at.offset += page_item_size(*place, at.index++);
+    }
+    return n;
+}
+
+uint32_t fields_expire(struct fields *f, int64_t before_ms, uint32_t most) {
+    uint32_t n = 0;
+    uint64_t bucket;
+    if (!f->map) return expire_page(f, &f->page, before_ms);
+    while (f->map && n < most && fieldmap_first_time(f->map, &bucket) < before_ms) {
+        uint32_t gone = expire_page(f, fieldmap_place(f->map, bucket), before_ms);
+        fieldmap_time_changed(f->map, bucket);
+        n += gone;
+        shrink(f, gone);
+    }
+    return n;
 }
 
 /* --- as a whole --- */
@@ -236,24 +351,27 @@ void fields_free(struct fields *f) {
     f->page = NULL;
 }
 
+int fields_put_copy(struct fields *f, const struct field *x) {
+    char scratch[2][INT64_TEXT_SIZE];
+    uint32_t size;
+    const char *text = packed_text(x->name, scratch[0], &size);
+    struct field_name name;
+    struct packed value;
+    field_name(f, text, size, &name);
+    if (x->value) {
+        text = packed_text(x->value, scratch[1], &size);
+        packed_of(&value, text, size);
+    }
+    return fields_put(f, &name, NULL, x->value ? &value : NULL, x->expires_at_ms);
+}
+
 int fields_copy(struct fields *to, const struct fields *from) {
     struct fields_walk w = {0};
     struct field x;
     while (fields_next(from, &w, &x)) {
-        char scratch[2][INT64_TEXT_SIZE];
-        uint32_t size;
-        const char *text = packed_text(x.name, scratch[0], &size);
-        struct field_name name;
-        struct packed value;
-        field_name(to, text, size, &name);
-        if (x.value) {
-            text = packed_text(x.value, scratch[1], &size);
-            packed_of(&value, text, size);
-        }
-        if (fields_put(to, &name, NULL, x.value ? &value : NULL, x.expires_at_ms)) {
-            fields_free(to);
-            return -ENOMEM;
-        }
+        if (!fields_put_copy(to, &x)) continue;
+        fields_free(to);
+        return -ENOMEM;
     }
     if (!fields_is_empty(to)) fields_set_flags(to, fields_flags(from));
     return 0;

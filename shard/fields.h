@@ -55,9 +55,16 @@ bool fields_find(const struct fields *f, const struct field_name *name, struct f
 /* Adds it, or gives the one that is there (was: what fields_find found, NULL: nothing) this value (NULL: none) and time. 0, or -ENOMEM with nothing
  * changed. The value's bytes must not lie in the fields. */
 int fields_put(struct fields *f, const struct field_name *name, const struct field *was, struct packed *value, int64_t expires_at_ms);
+/* Gives one that has a value another time, or none. -ENOMEM: nothing changed. */
+int fields_set_time(struct fields *f, const struct field *was, int64_t expires_at_ms);
 void fields_remove(struct fields *f, const struct field *x);
 /* What fields_put may take at most, bytes; a map's growth not counted, which is done later if memory is refused. */
 size_t fields_needs(const struct fields *f, const struct field_name *name, const struct packed *value);
+
+/* The earliest time; FIELD_NEVER: none has one. O(128) of small ones, else about 1 us for 5 million fields. */
+int64_t fields_first_time(const struct fields *f);
+/* Takes out those whose time is before this: about so many at most, a page of them more. Returns how many. */
+uint32_t fields_expire(struct fields *f, int64_t before_ms, uint32_t most);
 
 /* One of them, drawn uniformly; next: 64 random bits a call. They are not empty. */
 void fields_random(const struct fields *f, uint64_t (*next)(void *), void *arg, struct field *out);
@@ -80,6 +87,8 @@ static inline void fields_prefetch_place(const struct fields *f, uint64_t hash) 
 }
 void fields_prefetch_page(const struct fields *f, uint64_t hash);
 
+/* Adds a copy of a field of others, which is not there yet. -ENOMEM: nothing changed. */
+int fields_put_copy(struct fields *f, const struct field *x);
 /* A copy, in this shard's memory. -ENOMEM: nothing was made. */
 int fields_copy(struct fields *to, const struct fields *from);
 /* Frees them; at once. */

@@ -76,6 +76,8 @@ enum key_event {
     KEY_HDEL,
     KEY_HINCR,
     KEY_HEXPIRE,
+    KEY_HPERSIST,
+    KEY_HEXPIRED,
     KEY_SADD,
     KEY_SREM,
     KEY_SPOP,
@@ -94,7 +96,8 @@ enum key_event {
 void key_tell(struct shard *s, const struct key *k);
 static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
 static inline void key_after_change(struct shard *s, struct key *k, enum key_event event) {
-    const uint64_t silent = 1ull << KEY_EXPIRED | 1ull << KEY_RENAME_FROM | 1ull << KEY_MOVE_FROM | 1ull << KEY_LOADED;
+    const uint64_t silent =
+        1ull << KEY_EXPIRED | 1ull << KEY_RENAME_FROM | 1ull << KEY_MOVE_FROM | 1ull << KEY_LOADED | 1ull << KEY_HEXPIRED;
     s->stats.dirty += !(silent >> event & 1);
     if (__builtin_expect((s->watches.n | s->waits.n) != 0, 0)) key_tell(s, k);
 }
@@ -126,6 +129,10 @@ char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare,
 
 /* Sets or takes away (EXPIRY_NONE) the expiry time of a key that is there. 0, or -ENOMEM with nothing changed. */
 int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event event);
+/* Before fields of a hash that is there get times of which this is the earliest: that is remembered, and armed. 0, or -ENOMEM with nothing changed. */
+int key_time_fields(struct shard *s, struct key *k, int64_t at_ms);
+/* Once fields were taken out: when the next one is due (EXPIRY_NONE: never) is remembered, and the key armed anew, whose record is used up. */
+void key_retime_fields(struct shard *s, struct key *k, int64_t at_ms);
 /* Deletes a key that is there. Its timer record, if it has an expiry time, is counted stale; not so for KEY_EXPIRED, which is said by whoever
  * took that record out of the wheel. */
 void key_delete(struct shard *s, struct key *k, enum key_event event);

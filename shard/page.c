@@ -47,6 +47,25 @@ struct page_at page_nth(const struct page *p, uint32_t index) {
     return (struct page_at){index, sum_lanes(sizes)};
 }
 
+static int64_t item_time(const uint8_t *item, uint32_t size) {
+    uint32_t texts = packed_size(item);
+    int64_t at;
+    if (texts < size) texts += packed_size(item + texts);
+    if (texts == size) return PAGE_NEVER;
+    memcpy(&at, item + texts, sizeof at);
+    return at;
+}
+
+int64_t page_first_time(const struct page *p) {
+    int64_t first = PAGE_NEVER;
+    const uint8_t *item = p ? page_item((struct page *)(uintptr_t)p, 0) : NULL;
+    for (uint32_t i = 0; p && i < p->n; item += page_item_size(p, i++)) {
+        int64_t at = item_time(item, page_item_size(p, i));
+        if (at < first) first = at;
+    }
+    return first;
+}
+
 /* --- blocks --- */
 
 /* The block's size for so many bytes: steps of about a sixteenth, so that a page that grows is not copied at each item. */

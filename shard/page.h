@@ -62,6 +62,10 @@ struct page *page_part(struct memory *m, struct page **p, const bool *goes);
 /* Appends all of from's items, and frees it. False: no memory, or too many; nothing changed. */
 bool page_join(struct memory *m, struct page **p, struct page *from);
 
+/* The earliest time in a page. */
+#define PAGE_NEVER INT64_MAX /* it has none */
+int64_t page_first_time(const struct page *p);
+
 /* Bytes of the block. */
 static inline size_t page_memory(const struct page *p) { return p ? 8u * p->block : 0; }
 /* What page_add or page_resize may take more than it gives back, at most. */

@@ -258,8 +258,8 @@ void shard_flush(struct shard *s, uint32_t number) {
     db->keys.may_grow = keys.may_grow;
     db->keys.growing = keys.growing;
     db->keys.owner = keys.owner;
-    s->wheel_stale += db->expiring;
-    db->expiring = 0;
+    s->wheel_stale += db->expiring + db->timed;
+    db->expiring = db->timed = 0;
     struct flushed *flushed = memory_alloc(s->memory, sizeof *flushed);
     if (!flushed) { /* right, but all at once */
         while (free_some(s->memory, &keys, NULL)) {}

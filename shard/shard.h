@@ -23,13 +23,14 @@
 struct db {
     struct table keys;
     uint64_t expiring;               /* keys that have an expiry time */
+    uint64_t timed;                  /* hashes whose fields may have one */
     uint64_t asked_below, asked_for; /* when the table last did not want to shrink: 7/8 of its count; its merge_below */
     uint32_t id;
 };
 
 struct shard_stats {
     uint64_t hits, misses; /* keyspace_hits, keyspace_misses */
-    uint64_t expired_lazy, expired_active;
+    uint64_t expired_lazy, expired_active, expired_fields;
     uint64_t dirty;                 /* changes of keys since the start */
     uint64_t hops, batches, groups; /* groups: of hops that were prefetched together */
     uint64_t prefetched, ahead;     /* hops with a key that were prefetched; and the hops that lay between prefetch and run, in total */

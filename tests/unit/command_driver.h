@@ -111,7 +111,8 @@ static uint32_t driver_shard(const struct driver *d, const struct arg *key, uint
 }
 
 static void driver_hop(struct shard *s, hop_fn *run, struct hop *h, struct reply *r) {
-    while (run(s, h, r) == HOP_AGAIN) {}
+    h->run = run;
+    hop_run_whole(s, h, r);
 }
 
 static void driver_merge_list(struct driver *d, const struct reply *pieces, uint32_t n) {

@@ -14,6 +14,7 @@
 #include "shard/memory.h"
 
 #define NAMES 4096u
+#define TIMES 1000000u
 
 static struct hash_secret secret;
 static uint64_t random_state = 88172645463325252u;
@@ -159,7 +160,7 @@ static void put_one(struct fields *f, struct model *model, uint32_t i, bool valu
     assert_int_equal(found, model->there[i]);
     if (found) check_field(model, i, &was, values);
     uint32_t size = value_size();
-    int64_t at = values && below(4) == 0 ? (int64_t)below(1000000) : FIELD_NEVER;
+    int64_t at = values && below(4) == 0 ? (int64_t)below(TIMES) : FIELD_NEVER;
     packed_of(&value, value_text, size);
     if (fields_put(f, &name, found ? &was : NULL, values ? &value : NULL, at)) return; /* memory was refused */
     model->n += !found;
@@ -180,6 +181,41 @@ static void remove_one(struct fields *f, struct model *model, uint32_t i, bool v
     fields_remove(f, &was);
     model->there[i] = false;
     model->n--;
+}
+
+static void time_one(struct fields *f, struct model *model, uint32_t i) {
+    char text[400];
+    struct field_name name;
+    struct field was;
+    int64_t at = below(3) ? (int64_t)below(TIMES) : FIELD_NEVER;
+    find_name(f, i, &name, text);
+    if (fields_find(f, &name, &was) && !fields_set_time(f, &was, at)) model->at[i] = at;
+}
+
+static void check_first_time(const struct fields *f, const struct model *model) {
+    int64_t first = FIELD_NEVER;
+    for (uint32_t i = 0; i < NAMES; i++)
+        if (model->there[i] && model->at[i] < first) first = model->at[i];
+    assert_int_equal(fields_first_time(f), first);
+}
+
+static void expire_some(struct fields *f, struct model *model) {
+    uint32_t most = 1 + below(50), n = 0, left = 0;
+    int64_t before = (int64_t)below(TIMES / 10);
+    uint32_t gone = fields_expire(f, before, most);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        char text[400];
+        struct field_name name;
+        struct field x;
+        if (!model->there[i] || model->at[i] >= before) continue;
+        find_name(f, i, &name, text);
+        model->there[i] = !fields_is_empty(f) && fields_find(f, &name, &x);
+        n += !model->there[i];
+        left += model->there[i];
+    }
+    assert_int_equal(gone, n);
+    assert_true(!left || n >= most);
+    model->n -= n;
 }
 
 static void check_all(const struct fields *f, const struct model *model, bool values) {
@@ -208,10 +244,13 @@ static void live(struct memory *m, uint32_t steps, bool values, bool refused) {
         if (step % 5000 == 0) grows = 2 + below(8);
         if (refused && below(20) == 0) memory_fail_after(m, 1 + below(3));
         uint32_t i = below(below(3) ? NAMES : 200);
-        if (below(10) < grows) put_one(&f, &model, i, values);
+        if (values && below(5) == 0) time_one(&f, &model, i);
+        else if (values && below(500) == 0) expire_some(&f, &model);
+        else if (below(10) < grows) put_one(&f, &model, i, values);
         else remove_one(&f, &model, i, values);
         memory_fail_after(m, 0);
         if (step % 10000 == 9999) check_all(&f, &model, values);
+        if (step % 100 == 99) check_first_time(&f, &model);
         assert_int_equal(fields_is_empty(&f), model.n == 0);
     }
     check_all(&f, &model, values);
@@ -328,6 +367,35 @@ static void each_is_drawn_as_often(void **state) {
     draw_all(*state, 3000);
 }
 
+/* Items that get times grow. What is due for that is done at once, not by the next insert. */
+static void a_map_whose_fields_get_times_grows_along(void **state) {
+    struct fields f = {.memory = *state, .secret = &secret};
+    for (uint32_t i = 0; i < 20000; i++) {
+        char text[16];
+        struct field_name name;
+        struct packed value;
+        packed_of(&value, "some value", 10);
+        field_name(&f, text, (uint32_t)snprintf(text, sizeof text, "f%u", i), &name);
+        assert_int_equal(fields_put(&f, &name, NULL, &value, FIELD_NEVER), 0);
+    }
+    uint64_t buckets = fields_buckets(&f);
+    for (uint32_t i = 0; i < 20000; i++) {
+        char text[16];
+        struct field_name name;
+        struct field x;
+        uint64_t before = fields_buckets(&f);
+        field_name(&f, text, (uint32_t)snprintf(text, sizeof text, "f%u", i), &name);
+        assert_true(fields_find(&f, &name, &x));
+        assert_int_equal(fields_set_time(&f, &x, 1000 + i), 0);
+        assert_in_range(fields_buckets(&f) - before, 0, 1);
+    }
+    size_t used = f.map->used;
+    assert_true(used >= 20000 * 8 && fields_buckets(&f) > buckets);
+    assert_true(used / fields_buckets(&f) <= 224);
+    assert_int_equal(fields_expire(&f, 1000 + 20000, UINT32_MAX), 20000);
+    assert_true(fields_is_empty(&f));
+}
+
 static void a_large_map_is_freed_in_slices(void **state) {
     struct fields f = {.memory = *state, .secret = &secret};
     for (uint32_t i = 0; i < 100000; i++) put_number(&f, i);
@@ -354,6 +422,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(small_ones_keep_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_meets_what_is_there_all_the_time, setup, teardown),
         cmocka_unit_test_setup_teardown(each_is_drawn_as_often, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_map_whose_fields_get_times_grows_along, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_map_is_freed_in_slices, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
