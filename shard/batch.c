@@ -1,6 +1,7 @@
 #include "shard/batch.h"
 
 #include "shard/fields.h"
+#include "shard/list.h"
 
 /* A map's own lines. */
 static void prefetch_map(const struct fieldmap *x) {
@@ -8,15 +9,28 @@ static void prefetch_map(const struct fieldmap *x) {
     __builtin_prefetch((const char *)x + BATCH_LINE);
 }
 
+/* Both ends of each list, as the hop does not tell which it is about. */
+static void prefetch_lists(const struct list *lists, uint32_t n) {
+    for (uint32_t step = 0; step < LIST_PREFETCH_STEPS; step++) {
+        for (uint32_t i = 0; i < n; i++) {
+            list_prefetch(&lists[i], LIST_HEAD, step);
+            list_prefetch(&lists[i], LIST_TAIL, step);
+        }
+    }
+}
+
 void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const struct entry *const *entries, uint32_t n) {
     struct fields maps[BATCH_GROUP_MAX];
+    struct list lists[BATCH_GROUP_MAX];
     uint64_t hashes[BATCH_GROUP_MAX];
-    uint32_t n_maps = 0;
+    uint32_t n_maps = 0, n_lists = 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct entry *e = entries[i];
         const struct hop *h = &hops[i];
         uint32_t field = h->key_first + 1u;
-        if (!e || !(h->flags & HOP_VALUE) || field >= h->argc) continue;
+        if (!e || !(h->flags & HOP_VALUE)) continue;
+        if (entry_type(e) == TYPE_LIST) lists[n_lists++] = list_view(NULL, entry_encoding(e), entry_pointer(e));
+        if (field >= h->argc) continue;
         if (entry_encoding(e) == ENC_PAGE) {
             fields_prefetch_page(&(struct fields){.page = entry_pointer(e)}, 0);
         } else if (entry_encoding(e) == ENC_MAP) {
@@ -27,4 +41,5 @@ void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const 
     }
     for (uint32_t i = 0; i < n_maps; i++) fields_prefetch_place(&maps[i], hashes[i]);
     for (uint32_t i = 0; i < n_maps; i++) fields_prefetch_page(&maps[i], hashes[i]);
+    if (n_lists) prefetch_lists(lists, n_lists);
 }

@@ -59,7 +59,7 @@ BATCH_INLINE void batch_prefetch_arguments(const struct hop *h) {
 }
 
 /* Stage 3 for the containers of a group whose row asks for it: their page; or their map, the place of the page of the first field that the command names, and
- * that page. entries: what each hop will probably find, or NULL. */
+ * that page; of a list both ends. entries: what each hop will probably find, or NULL. */
 void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const struct entry *const *entries, uint32_t n);
 
 /* Stages 0 to 3 for a group. */
