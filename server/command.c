@@ -12,7 +12,8 @@
 #define NAME_MAX_SIZE 128u /* rename-command may choose long ones */
 
 static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server,
-    commands_transaction, commands_hash, commands_hash_expiry, commands_set, commands_list, commands_bitmap, commands_hyperloglog};
+    commands_transaction, commands_hash, commands_hash_expiry, commands_set, commands_list, commands_bitmap, commands_hyperloglog,
+    commands_zset};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows; /* all top-level rows, copied, with what is filled in at start */
@@ -99,7 +100,7 @@ static void fill_in(struct command *row, uint16_t *number) {
         row->key_last = row->keys[0].last < 0 ? row->keys[0].last : (int8_t)(row->keys[0].pos + row->keys[0].last);
         row->key_step = row->keys[0].step;
         /* Two specs, of one key and of those behind it (RENAME, SUNIONSTORE): one range. */
-        if (row->n_key_specs == 2 && row->keys[1].begin == KEY_BEGIN_INDEX && row->keys[1].pos == row->key_first + 1)
+        if (row->n_key_specs == 2 && row->keys[1].find == KEY_FIND_RANGE && row->keys[1].pos == row->key_first + 1)
             row->key_last = row->keys[1].last < 0 ? row->keys[1].last : row->keys[1].pos;
     } else if (row->n_key_specs && row->keys[0].find == KEY_FIND_KEYNUM) {
         row->key_first = (int8_t)(row->keys[0].pos + row->keys[0].step);

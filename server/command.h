@@ -165,7 +165,7 @@ typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t
         .notes = (notes_)                                                                                                       \
     }
 
-/* Keys among the arguments: n of them, step apart from first on. */
+/* Keys among the arguments: n of them, step apart from first on (hop_key_at). */
 struct key_range {
     uint32_t n;
     uint8_t first, step;
@@ -208,7 +208,7 @@ struct command {
 /* A family: its rows end with a row without a name. */
 extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
     commands_transaction[], commands_hash[], commands_hash_expiry[], commands_set[], commands_list[], commands_bitmap[],
-    commands_hyperloglog[];
+    commands_hyperloglog[], commands_zset[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

@@ -84,6 +84,8 @@ const struct directive directives[] = {
     NUMBER("hash-max-listpack-entries", hash_max_listpack_entries, 0, MAX, "512", MUTABLE, "Most fields of a small hash", .alias = "hash-max-ziplist-entries"),
     BYTES("hash-max-listpack-value", hash_max_listpack_value, 0, MAX, "64", MUTABLE, "Longest field or value of a small hash", .alias = "hash-max-ziplist-value"),
     NUMBER("list-max-listpack-size", list_max_listpack_size, INT32_MIN, INT32_MAX, "-2", MUTABLE, "Most elements of a list's node, or its size: -1 to -5 are 4 to 64 KiB", .alias = "list-max-ziplist-size"),
+    NUMBER("zset-max-listpack-entries", zset_max_listpack_entries, 0, MAX, "128", MUTABLE, "Most elements of a small sorted set", .alias = "zset-max-ziplist-entries"),
+    BYTES("zset-max-listpack-value", zset_max_listpack_value, 0, MAX, "64", MUTABLE, "Longest element of a small sorted set", .alias = "zset-max-ziplist-value"),
     NUMBER("set-max-intset-entries", set_max_intset_entries, 0, MAX, "512", MUTABLE, "Most elements of a set of integers in its small form"),
     BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", MUTABLE, "Largest sparse HyperLogLog"),
 
@@ -191,8 +193,6 @@ const struct directive directives[] = {
 
     GROUP("Accepted, no effect yet: small forms of values"),
     NUMBER("list-compress-depth", list_compress_depth, 0, INT32_MAX, "0", YET, "Nodes at each end of a list that are not compressed; 0: none is"),
-    NUMBER("zset-max-listpack-entries", zset_max_listpack_entries, 0, MAX, "128", YET, "Most elements of a small sorted set", .alias = "zset-max-ziplist-entries"),
-    BYTES("zset-max-listpack-value", zset_max_listpack_value, 0, MAX, "64", YET, "Longest element of a small sorted set", .alias = "zset-max-ziplist-value"),
     BYTES("stream-node-max-bytes", stream_node_max_bytes, 0, MAX, "4096", YET, "Largest node of a stream; 0: no limit"),
     NUMBER("stream-node-max-entries", stream_node_max_entries, 0, MAX, "100", YET, "Most entries of a stream's node; 0: no limit"),
 

@@ -153,7 +153,7 @@ static bool one_shard(
         }
     }
     for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &argv[keys->first + i * keys->step];
+        const struct arg *key = &argv[hop_key_at(keys->first, keys->step, i)];
         hashes[i] = hash_key(&t->server->secret, key->p, key->size);
         uint32_t s = thread_shard_of(t, key, hashes[i]);
         if (i && s != shard) {

@@ -65,15 +65,17 @@ static void reply_key(struct reply *r, const struct arg *key, uint16_t flags, bo
     if (with_flags) introspect_key_flags(r, flags);
 }
 
-/* A range at a fixed place that has no key: as with PFMERGE of one. Then all that are named are none. */
-static bool is_empty(const struct key_spec *k, int64_t argc) {
-    return k->begin == KEY_BEGIN_INDEX && k->find == KEY_FIND_RANGE && k->pos >= argc;
+/* A range at a fixed place that has no key, as with PFMERGE of one, or a number of keys that can't be. Then all that are named are none. */
+static bool is_empty(const struct key_spec *k, const struct arg *argv, int64_t argc) {
+    struct range x;
+    if (k->begin != KEY_BEGIN_INDEX) return false;
+    return k->find == KEY_FIND_KEYNUM ? !range_of(k, argv, argc, &x) : k->find == KEY_FIND_RANGE && k->pos >= argc;
 }
 
 static void keys_of(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
     size_t n = 0;
     bool empty = false;
-    for (uint8_t i = 0; i < row->n_key_specs; i++) empty |= is_empty(&row->keys[i], argc);
+    for (uint8_t i = 0; i < row->n_key_specs; i++) empty |= is_empty(&row->keys[i], argv, argc);
     for (int round = 0; round < 2; round++) {
         if (empty || (round && !n)) {
             reply_error(r, "ERR Invalid arguments specified for command");

@@ -14,6 +14,7 @@ const char *type_name(enum entry_type type) {
 
 const char *encoding_name(const struct entry *e) {
     if (entry_type(e) == TYPE_LIST) return "quicklist";
+    if (entry_type(e) == TYPE_ZSET) return container_shown_large(e) ? "skiplist" : "listpack";
     switch (entry_encoding(e)) {
     case ENC_INT: return "int";
     case ENC_EMBEDDED: return e->value_size <= ENTRY_EMBSTR_MAX ? "embstr" : "raw";

@@ -184,8 +184,24 @@ void reply_set(struct reply *r, size_t n) { header(r, r->resp < 3 ? '*' : '~', (
 
 void reply_push(struct reply *r, size_t n) { header(r, r->resp < 3 ? '*' : '>', (int64_t)n); }
 
+/* Whole numbers of so many digits look the same as integers do. */
+#define WHOLE_MAX 1e15
+
 void reply_double(struct reply *r, double v) {
     char text[64];
+    if (fabs(v) < WHOLE_MAX && (double)(int64_t)v == v && !(v == 0 && signbit(v))) {
+        if (r->resp < 3) {
+            reply_bulk_int(r, (int64_t)v);
+            return;
+        }
+        char *p = reply_room(r, INT64_TEXT_SIZE + 3);
+        if (!p) return;
+        unsigned size = format_int64(p + 1, (int64_t)v);
+        p[0] = ',';
+        memcpy(p + 1 + size, "\r\n", 2);
+        r->size += size + 3;
+        return;
+    }
     if (isinf(v)) snprintf(text, sizeof text, v > 0 ? "inf" : "-inf");
     else if (isnan(v)) snprintf(text, sizeof text, "nan");
     else snprintf(text, sizeof text, "%.17g", v);

@@ -17,7 +17,7 @@ enum hop_result hop_to_its_end(struct shard *s, struct hop *h, struct reply *r) 
 
 struct shard *spread_shard(const struct spread *x, const struct hop *h, uint32_t nth) {
     if (x->n == 1) return x->shards[0];
-    const struct arg *key = &h->argv[h->key_first + nth * h->key_step];
+    const struct arg *key = hop_key(h, nth);
     return x->shards[route_shard(route_slot(x->shards[0]->secret, key, h->hashes[nth]), x->n)];
 }
 

@@ -17,7 +17,7 @@
 /* ---- the frame ---- */
 
 uint32_t steps_shard_of(const struct thread *t, const struct task *k, uint32_t nth) {
-    return thread_shard_of(t, &k->argv[k->key_first + nth * k->key_step], k->hashes[nth]);
+    return thread_shard_of(t, &k->argv[hop_key_at(k->key_first, k->key_step, nth)], k->hashes[nth]);
 }
 
 /* The command's first key spec tells of the first key, the last of the others. */

@@ -509,7 +509,7 @@ static bool hash_keys(struct thread *t, struct task *k, const struct key_range *
     k->hashes = mi_malloc((n_keys ? n_keys : 1) * sizeof *k->hashes);
     if (!k->hashes) return false;
     for (uint32_t i = 0; i < n_keys; i++) {
-        const struct arg *key = &k->argv[k->key_first + i * k->key_step];
+        const struct arg *key = &k->argv[hop_key_at(k->key_first, k->key_step, i)];
         k->hashes[i] = hash_key(&t->server->secret, key->p, key->size);
     }
     return true;

@@ -2,6 +2,7 @@
 
 #include "shard/fields.h"
 #include "shard/list.h"
+#include "shard/zset.h"
 
 /* A map's own lines. */
 static void prefetch_map(const struct fieldmap *x) {
@@ -19,16 +20,41 @@ static void prefetch_lists(const struct list *lists, uint32_t n) {
     }
 }
 
+/* Which argument is the member that a command on a zset most probably looks for: of those that add one it comes behind its score. */
+static uint32_t member_of(const struct hop *h) {
+    uint32_t first = h->key_first + 1u;
+    return h->flags & HOP_WRITE && h->argc > first + 1 ? first + 1 : first;
+}
+
+static void prefetch_zsets(const struct shard *s, const struct hop *hops, const struct entry *const *entries, uint32_t n) {
+    struct zset zsets[BATCH_GROUP_MAX];
+    uint64_t hashes[BATCH_GROUP_MAX];
+    uint32_t n_zsets = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct entry *e = entries[i];
+        const struct hop *h = &hops[i];
+        if (!e || !(h->flags & HOP_VALUE) || entry_type(e) != TYPE_ZSET || entry_encoding(e) != ENC_RANKED || member_of(h) >= h->argc)
+            continue;
+        const struct arg *member = &h->argv[member_of(h)];
+        zsets[n_zsets] = (struct zset){.large = entry_pointer(e)};
+        hashes[n_zsets++] = hash_key(s->secret, member->p, member->size);
+    }
+    for (unsigned stage = 0; stage < ZSET_STAGES; stage++)
+        for (uint32_t i = 0; i < n_zsets; i++) zset_prefetch_stage(&zsets[i], hashes[i], stage);
+}
+
 void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const struct entry *const *entries, uint32_t n) {
     struct fields maps[BATCH_GROUP_MAX];
     struct list lists[BATCH_GROUP_MAX];
     uint64_t hashes[BATCH_GROUP_MAX];
     uint32_t n_maps = 0, n_lists = 0;
+    bool zsets = false;
     for (uint32_t i = 0; i < n; i++) {
         const struct entry *e = entries[i];
         const struct hop *h = &hops[i];
         uint32_t field = h->key_first + 1u;
         if (!e || !(h->flags & HOP_VALUE)) continue;
+        zsets |= entry_type(e) == TYPE_ZSET;
         if (entry_type(e) == TYPE_LIST) lists[n_lists++] = list_view(NULL, entry_encoding(e), entry_pointer(e));
         if (field >= h->argc) continue;
         if (entry_encoding(e) == ENC_PAGE) {
@@ -42,4 +68,5 @@ void batch_prefetch_fields(const struct shard *s, const struct hop *hops, const 
     for (uint32_t i = 0; i < n_maps; i++) fields_prefetch_place(&maps[i], hashes[i]);
     for (uint32_t i = 0; i < n_maps; i++) fields_prefetch_page(&maps[i], hashes[i]);
     if (n_lists) prefetch_lists(lists, n_lists);
+    if (zsets) prefetch_zsets(s, hops, entries, n);
 }

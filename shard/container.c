@@ -8,11 +8,13 @@
 #include "shard/list.h"
 #include "shard/memory.h"
 #include "shard/shard.h"
+#include "shard/zset.h"
 
 /* Pages freed in one go: about 10 us. */
 #define FREE_PAGES 64u
 
-/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time; of an intset the integers; of a list the elements. */
+/* Lists what a flat container holds: for each field its name, then its value if there are any, then its time; of an intset the integers; of a list the elements; of a
+ * zset each member, then its score. */
 struct flat {
     size_t size, memory; /* bytes; what it took where it came from */
     uint32_t flags;
@@ -27,6 +29,9 @@ struct flat {
 static bool is_fields(enum entry_encoding encoding) { return encoding == ENC_PAGE || encoding == ENC_MAP; }
 static bool is_ints(const struct entry *e) { return entry_encoding(e) == ENC_INTSET; }
 static bool is_list(enum entry_encoding encoding) { return encoding == ENC_NODE || encoding == ENC_CHAIN; }
+static bool is_zset(const struct entry *e) { return entry_type(e) == TYPE_ZSET; }
+
+static struct zset zset_view(const struct entry *e) { return zset_of(NULL, NULL, entry_encoding(e), entry_pointer(e)); }
 
 static struct fields view_of(enum entry_encoding encoding, void *container) {
     struct fields f = {0};
@@ -48,7 +53,9 @@ struct fields container_fields(struct shard *s, const struct entry *e) {
 
 static bool free_map_some(struct memory *m, struct trash *x) { return fieldmap_free_some(m, (struct fieldmap *)x, FREE_PAGES); }
 
-bool container_is_large(const struct entry *e) { return entry_encoding(e) == ENC_MAP || entry_encoding(e) == ENC_CHAIN; }
+bool container_is_large(const struct entry *e) {
+    return entry_encoding(e) == ENC_MAP || entry_encoding(e) == ENC_CHAIN || (entry_encoding(e) == ENC_RANKED && is_zset(e));
+}
 
 void container_drop(struct memory *m, struct entry *e, struct trash **large) {
     if (entry_pointer(e)) container_free(m, entry_encoding(e), entry_pointer(e), large);
@@ -62,6 +69,11 @@ void container_free(struct memory *m, enum entry_encoding encoding, void *contai
     if (is_list(encoding)) {
         struct list x = list_view(m, encoding, container);
         list_free(&x, large);
+        return;
+    }
+    if (encoding == ENC_RANKED) {
+        struct zset x = zset_of(m, NULL, encoding, container);
+        zset_free(&x, large);
         return;
     }
     assert(is_fields(encoding));
@@ -84,11 +96,19 @@ size_t container_memory(const struct entry *e) {
         struct list x = list_of(e);
         return list_memory(&x);
     }
+    if (is_zset(e)) {
+        struct zset x = zset_view(e);
+        return zset_memory(&x);
+    }
     struct fields f = view(e);
     return fields_memory(&f);
 }
 
 bool container_shown_large(const struct entry *e) {
+    if (is_zset(e)) {
+        struct zset x = zset_view(e);
+        return zset_is_shown_large(&x);
+    }
     struct fields f = view(e);
     return entry_type(e) == TYPE_SET || fields_flags(&f) & FIELDS_SHOWN_LARGE;
 }
@@ -158,11 +178,36 @@ static void *flatten_list(const struct list *x) {
     return flat;
 }
 
+static void write_zset(struct writer *w, const struct zset *x) {
+    struct zset_walk walk;
+    struct zset_item m;
+    zset_begin(x, &walk, 0, UINT64_MAX, false);
+    while (zset_next(x, &walk, &m)) {
+        write_text(w, m.member);
+        write_bytes(w, &m.score, sizeof m.score);
+    }
+}
+
+static void *flatten_zset(const struct zset *x) {
+    struct writer w = {0};
+    write_zset(&w, x);
+    struct flat *flat = mi_malloc(sizeof *flat + w.size);
+    if (!flat) return NULL;
+    *flat = (struct flat){.size = w.size, .memory = zset_memory(x), .flags = zset_is_shown_large(x)};
+    w = (struct writer){.flat = flat};
+    write_zset(&w, x);
+    return flat;
+}
+
 void *container_flatten(const struct entry *e) {
     if (is_ints(e)) return flatten_ints(entry_pointer(e));
     if (entry_type(e) == TYPE_LIST) {
         struct list x = list_of(e);
         return flatten_list(&x);
+    }
+    if (is_zset(e)) {
+        struct zset x = zset_view(e);
+        return flatten_zset(&x);
     }
     struct fields f = view(e);
     struct writer w = {0};
@@ -242,9 +287,34 @@ static void *copy_list(struct shard *s, const struct entry *e, enum entry_encodi
     return to.chain ? (void *)to.chain : (void *)to.node;
 }
 
+static int copy_flat_zset(struct zset *to, const struct flat *flat) {
+    for (const char *p = flat->bytes, *end = p + flat->size; p < end;) {
+        const char *member;
+        uint32_t size;
+        double score;
+        struct field_name name;
+        p = read_text(p, &member, &size);
+        memcpy(&score, p, sizeof score);
+        p += sizeof score;
+        zset_name(to, member, size, &name);
+        if (!zset_put(to, &name, NULL, score)) continue;
+        zset_free(to, NULL);
+        return -1;
+    }
+    if (!zset_is_empty(to)) zset_show_large(to, flat->flags);
+    return 0;
+}
+
+static void *copy_zset(struct shard *s, const struct entry *e, enum entry_encoding *encoding) {
+    struct zset to = zset_new(s), from = zset_view(e);
+    if (entry_encoding(e) == ENC_FLAT ? copy_flat_zset(&to, entry_pointer(e)) : zset_copy(&to, &from)) return NULL;
+    return zset_container(&to, encoding);
+}
+
 void *container_copy(struct shard *s, const struct entry *e, enum entry_encoding *encoding) {
     if (entry_type(e) == TYPE_LIST) return copy_list(s, e, encoding);
     const struct flat *flat = entry_encoding(e) == ENC_FLAT ? entry_pointer(e) : NULL;
+    if (is_zset(e)) return copy_zset(s, e, encoding);
     if (is_ints(e) || (flat && flat->ints)) {
         *encoding = ENC_INTSET;
         return flat ? copy_flat_ints(s->memory, flat) : intset_copy(s->memory, entry_pointer(e));

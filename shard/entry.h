@@ -37,6 +37,8 @@ enum entry_encoding {
     /* Of lists: node.h, list.h. The numbers are those of encodings that only strings have. */
     ENC_NODE = ENC_INT,
     ENC_CHAIN = ENC_EMBEDDED,
+    /* Of a large zset: zset.h. */
+    ENC_RANKED = ENC_RAW,
 };
 #define ENTRY_KIND(type, encoding) ((uint8_t)((type) | (encoding) << 3))
 

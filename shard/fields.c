@@ -55,6 +55,28 @@ bool fields_find(const struct fields *f, const struct field_name *name, struct f
     return true;
 }
 
+/* Mostly one alone has its fingerprint; else their whole hashes tell. */
+static struct page_at place_of_hash(const struct fields *f, struct page *p, uint64_t hash) {
+    struct page_at at, other;
+    bool found = page_find_fingerprint(p, hash_fingerprint(hash), 0, &at);
+    assert(found);
+    while (page_find_fingerprint(p, hash_fingerprint(hash), at.index + 1, &other)) {
+        if (fieldmap_hash(f->secret, page_item(p, at.offset)) == hash) break;
+        at = other;
+    }
+    return at;
+}
+
+void fields_of_hash(const struct fields *f, uint64_t hash, struct field *out) {
+    struct page **place = place_of(f, hash);
+    read_item(place, place_of_hash(f, *place, hash), out);
+}
+
+const uint8_t *fields_name_of(const struct fields *f, uint64_t hash) {
+    struct page *p = *place_of(f, hash);
+    return page_item(p, place_of_hash(f, p, hash).offset);
+}
+
 void fields_prefetch_page(const struct fields *f, uint64_t hash) {
     const char *p = (const char *)*place_of(f, hash);
     for (size_t at = 0; p && at < PREFETCH_BYTES; at += LINE) __builtin_prefetch(p + at);

@@ -63,11 +63,17 @@ struct hop {
     uint16_t db;  /* number of the database */
     uint8_t resp; /* 2 or 3 */
     uint8_t flags;
-    uint32_t n_keys; /* keys: argv[key_first], argv[key_first + key_step] ... */
+    uint32_t n_keys; /* keys: argv[key_first], argv[key_first + key_step] ...: hop_key_at */
     uint8_t key_first, key_step;
     uint16_t row; /* the command's number */
 };
 _Static_assert(sizeof(struct hop) == 64, "a hop is one line");
+
+/* A key_step: one argument stands between the first key and the others, which have none between them (ZUNIONSTORE). */
+#define HOP_KEY_GAP 0u
+static inline uint32_t hop_key_at(uint32_t first, uint32_t step, uint32_t nth) {
+    return step != HOP_KEY_GAP ? first + nth * step : first + nth + (nth > 0);
+}
 
 enum prefetch_level { PREFETCH_NONE, PREFETCH_BUCKET, PREFETCH_BUCKET_PROBE, PREFETCH_ENTRY, PREFETCH_FULL };
 

@@ -43,7 +43,7 @@ bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct ke
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 bool key_look(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 
-static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[h->key_first + nth * h->key_step]; }
+static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[hop_key_at(h->key_first, h->key_step, nth)]; }
 static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }
 
 /* For a loop over the keys of a hop with several: call key_prefetch_ahead before each, so that the cache misses of a group of them overlap. */
@@ -90,6 +90,10 @@ enum key_event {
     KEY_LINSERT,
     KEY_LREM,
     KEY_LTRIM,
+    KEY_ZADD,
+    KEY_ZINCR,
+    KEY_ZREM,
+    KEY_ZPOP,
 };
 
 /* The funnel. Inline, as its listeners are the count of changes, and the keys that are watched or waited for, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */

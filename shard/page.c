@@ -39,6 +39,22 @@ bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *n
     return false;
 }
 
+bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at) {
+    uint64_t fingerprints = fingerprint * LANES, sizes = 0;
+    for (uint32_t i = 0; i < p->n; i += PAIRS) {
+        uint64_t pairs = pairs_at(p, i), lanes = pairs >> 8 & LOW_BYTES;
+        for (uint64_t found = matches(pairs, fingerprints); found; found &= found - 1) {
+            unsigned lane = (unsigned)__builtin_ctzll(found) / 16;
+            if (i + lane < from) continue;
+            if (i + lane >= p->n) return false;
+            *at = (struct page_at){i + lane, sum_lanes(sizes + (lanes & ~(~0ull << 16 * lane)))};
+            return true;
+        }
+        sizes += lanes;
+    }
+    return false;
+}
+
 struct page_at page_nth(const struct page *p, uint32_t index) {
     uint64_t sizes = 0;
     uint32_t i = 0;
@@ -77,7 +93,8 @@ static size_t round_block(size_t bytes) {
 
 static uint32_t room_for(uint32_t n) { return (n + PAIRS - 1) & ~(PAIRS - 1); }
 
-static size_t block_for(uint32_t room, uint32_t used) { return round_block(sizeof(struct page) + 2u * room + used); }
+/* All that the block will really have. */
+static size_t block_for(uint32_t room, uint32_t used) { return memory_usable(round_block(sizeof(struct page) + 2u * room + used)); }
 
 static bool has_room(const struct page *p, uint32_t room, uint32_t used) {
     return p && room == p->room && sizeof(struct page) + 2u * room + used <= 8u * p->block;
@@ -122,6 +139,32 @@ uint8_t *page_add(struct memory *m, struct page **at, uint8_t fingerprint, uint3
     p->bytes[2 * n + 1] = (uint8_t)size;
     p->n++;
     p->used = (uint16_t)used;
+    return item;
+}
+
+uint8_t *page_insert(struct memory *m, struct page **page, struct page_at at, uint8_t fingerprint, uint32_t size) {
+    uint8_t *item = page_add(m, page, fingerprint, size);
+    if (!item) return NULL;
+    struct page *p = *page;
+    return page_move(p, (struct page_at){p->n - 1u, p->used - size}, at);
+}
+
+uint8_t *page_move(struct page *p, struct page_at from, struct page_at to) {
+    uint8_t kept[PAGE_ITEM_MAX], pair[2], *pairs = p->bytes, *item = page_item(p, from.offset);
+    uint32_t size = page_item_size(p, from.index), end = to.offset + page_item_size(p, to.index);
+    memcpy(kept, item, size);
+    memcpy(pair, pairs + 2 * from.index, 2);
+    if (from.index < to.index) {
+        memmove(item, item + size, end - from.offset - size);
+        memmove(pairs + 2 * from.index, pairs + 2 * from.index + 2, 2 * (to.index - from.index));
+        item = page_item(p, end - size);
+    } else {
+        item = page_item(p, to.offset);
+        memmove(item + size, item, from.offset - to.offset);
+        memmove(pairs + 2 * to.index + 2, pairs + 2 * to.index, 2 * (from.index - to.index));
+    }
+    memcpy(item, kept, size);
+    memcpy(pairs + 2 * to.index, pair, 2);
     return item;
 }
 

@@ -43,13 +43,19 @@ static inline uint8_t page_item_size(const struct page *p, uint32_t index) { ret
 
 /* Where the item with this name is. */
 bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *name, struct page_at *at);
+/* The next item with this fingerprint, from one of index `from` on. */
+bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at);
 /* Of the nth item. */
 struct page_at page_nth(const struct page *p, uint32_t index);
 
 /* Makes room for an item at the end, whose bytes the caller writes at once. NULL: no memory (or full), nothing changed. */
 uint8_t *page_add(struct memory *m, struct page **p, uint8_t fingerprint, uint32_t size);
+/* The same for an item before the one that is there. */
+uint8_t *page_insert(struct memory *m, struct page **p, struct page_at at, uint8_t fingerprint, uint32_t size);
 /* Gives an item another size. Its bytes are lost; the caller writes them at once. NULL: no memory, nothing changed. */
 uint8_t *page_resize(struct memory *m, struct page **p, struct page_at at, uint32_t size);
+/* Moves an item to where the one at `to` is: those between make room. Returns its bytes. */
+uint8_t *page_move(struct page *p, struct page_at from, struct page_at to);
 /* Takes an item out, as bytes: what it refers to is the caller's. An empty page is freed: *p is NULL then. */
 void page_remove(struct memory *m, struct page **p, struct page_at at);
 /* Frees the block, without what its items refer to. */

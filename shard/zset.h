@@ -31,9 +31,8 @@ struct zset {
 struct zset_item {
     double score;
     const uint8_t *member; /* packed: zset_text */
-    /* Of one that zset_find found: */
     struct page_at at;
-    struct page **place;
+    struct page **place; /* of the page, in a fieldmap; else NULL */
 };
 
 /* ---- from an entry, and back ---- */
@@ -68,7 +67,16 @@ void zset_name(const struct zset *x, const char *p, uint32_t size, struct field_
 static inline const char *zset_text(const struct zset_item *m, char scratch[INT64_TEXT_SIZE], uint32_t *size) {
     return packed_text(m->member, scratch, size);
 }
+/* The same for a member of this or another zset: scratch is needed as long as the name. */
+void zset_name_of(const struct zset *x, const struct zset_item *m, char scratch[INT64_TEXT_SIZE], struct field_name *out);
 bool zset_find(const struct zset *x, const struct field_name *name, struct zset_item *out);
+/* Brings what a look for n names touches on its way from memory. */
+void zset_prefetch(const struct zset *x, const struct field_name *names, uint32_t n);
+/* The same for one member, in this order, each after the one before has arrived: the block itself; what is in there; its page's place; its page. */
+#define ZSET_STAGES 4u
+void zset_prefetch_stage(const struct zset *x, uint64_t hash, unsigned stage);
+/* One of them, drawn uniformly; next: 64 random bits a call. It is not empty. */
+void zset_random(const struct zset *x, uint64_t (*next)(void *), void *arg, struct zset_item *out);
 /* How many lie before one that zset_find found. */
 uint64_t zset_rank(const struct zset *x, const struct field_name *name, const struct zset_item *m);
 /* Adds it, or gives the one that is there (was: what zset_find found, NULL: nothing) this score, which is not NaN. 0, or -ENOMEM with nothing changed. The
@@ -107,7 +115,6 @@ struct zset_walk {
     bool down;
     const struct leaf *leaf;
     struct page_at at;
-    uint32_t ahead;
 };
 void zset_begin(const struct zset *x, struct zset_walk *w, uint64_t rank, uint64_t n, bool down);
 bool zset_next(const struct zset *x, struct zset_walk *w, struct zset_item *out);
@@ -118,6 +125,10 @@ uint64_t zset_scan(const struct zset *x, uint64_t cursor, zset_visit *visit, voi
 
 /* ---- for container.c ---- */
 
+/* The members with their scores in packed form, in no order; only to look at. */
+struct fields zset_fields(const struct zset *x);
+
+/* secret: not needed of a large one; of a small one only to look for members and to add some. */
 struct zset zset_of(struct memory *m, const struct hash_secret *secret, enum entry_encoding encoding, void *container);
 /* What is to be written into the entry; NULL: it is empty. */
 void *zset_container(const struct zset *x, enum entry_encoding *encoding);
@@ -125,8 +136,5 @@ void *zset_container(const struct zset *x, enum entry_encoding *encoding);
 void zset_free(struct zset *x, struct trash **large);
 /* A copy in to's memory. -ENOMEM: nothing was made. */
 int zset_copy(struct zset *to, const struct zset *from);
-
-/* Brings on its way from memory what a look for a member touches, in this order: the block; its place in there; its page. */
-void zset_prefetch(enum entry_encoding encoding, const void *container);
 
 #endif

@@ -30,6 +30,7 @@ SHOWN_BY = {
     'hll-sparse-max-bytes': 'hyperloglog::sparse_values_grow_up_to_the_limit',
     'hash-max-listpack-entries': 'hashes::a_hash_beyond_a_limit_is_shown_as_large_for_good', 'hash-max-listpack-value': 'hashes::a_hash_beyond_a_limit_is_shown_as_large_for_good',
     'list-max-listpack-size': 'lists::list_max_listpack_size_is_how_much_a_node_holds', 'set-max-intset-entries': 'sets::the_limit_of_integers_follows_the_configuration',
+    'zset-max-listpack-entries': 'zsets::one_beyond_a_limit_is_shown_as_large_for_good', 'zset-max-listpack-value': 'zsets::one_beyond_a_limit_is_shown_as_large_for_good',
     'enable-debug-command': 'admin::debug_needs_permission', 'enable-protected-configs': 'config::protected_directives', 'slowlog-log-slower-than': 'slowlog::entries_of_all_threads_newest_first',
     'slowlog-max-len': 'slowlog::length_is_that_of_the_whole_log', 'latency-tracking': 'config_effects::latency_tracking', 'latency-tracking-info-percentiles': 'config_effects::latency_tracking',
     'latency-monitor-threshold': 'latency::nothing_is_kept_below_the_threshold', 'housekeeping-percent': 'config_effects::housekeeping_gets_its_share_of_a_busy_thread',

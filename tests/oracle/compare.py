@@ -56,8 +56,15 @@ def _drawn(_command, a, b):
     return type(a) is type(b) is bytes
 
 
+def _drawn_scored(_command, a, b):
+    """ZRANDMEMBER: of the same shape; a score is a double in RESP3."""
+    if isinstance(a, list):
+        return type(a) is type(b) and len(a) == len(b) and all(_drawn_scored(None, x, y) for x, y in zip(a, b))
+    return type(a) is type(b)
+
+
 def _field_scan(command, a, b):
-    """HSCAN: the same if both give all at once; else another page."""
+    """HSCAN, ZSCAN: the same if both give all at once; else another page."""
     if not _scan_shape(command, a, b):
         return False
     return not (a[0] == b[0] == b'0' and command[2] == b'0') or _same_pairs(command, a[1], b[1])
@@ -239,7 +246,7 @@ def _debug(command, a, b):
     """DEBUG OBJECT: a line. HELP: the subject's own, between the same first and last lines."""
     what = _word(command)
     if what == b'OBJECT':
-        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable|intset|quicklist) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+'
+        fields = [re.fullmatch(rb'Value at:0x[0-9a-f]+ refcount:\d+ encoding:(int|embstr|raw|listpack|hashtable|intset|quicklist|skiplist) serializedlength:\d+ lru:\d+ lru_seconds_idle:\d+'
                                rb'( ql_nodes:\d+ ql_avg_node:\d+\.\d\d ql_listpack_max:-?\d+ ql_compressed:\d ql_uncompressed_size:\d+)?', bytes(r)) for r in (a, b)]
         return type(a) is Simple and type(b) is Simple and all(fields) and len({f.group(1).replace(b'embstr', b'raw') for f in fields}) == 1
     return what == b'HELP' and type(a) is type(b) is list and same([a[0], *a[-2:]], [b[0], *b[-2:]])
@@ -259,7 +266,7 @@ def _object(command, a, b):
 
 RULES = {
     b'TTL': _near(NEAR_S), b'EXPIRETIME': _near(NEAR_S), b'PTTL': _near(NEAR_MS), b'PEXPIRETIME': _near(NEAR_MS),
-    b'KEYS': _same_set, b'HKEYS': _same_set, b'HVALS': _same_set, b'HGETALL': _same_pairs, b'HRANDFIELD': _drawn, b'HSCAN': _field_scan, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
+    b'KEYS': _same_set, b'HKEYS': _same_set, b'HVALS': _same_set, b'HGETALL': _same_pairs, b'HRANDFIELD': _drawn, b'ZRANDMEMBER': _drawn_scored, b'HSCAN': _field_scan, b'ZSCAN': _field_scan, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
     b'SMEMBERS': _same_set, b'SINTER': _same_set, b'SUNION': _same_set, b'SDIFF': _same_set, b'SSCAN': _set_scan,
     b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
 }
@@ -278,6 +285,7 @@ VALUES = {
     b'hash': lambda c, k: sorted(zip(*[iter(c.command('HGETALL', k))] * 2)),
     b'set': lambda c, k: sorted(c.command('SMEMBERS', k)),
     b'list': lambda c, k: c.command('LRANGE', k, 0, -1),
+    b'zset': lambda c, k: c.command('ZRANGE', k, '0', '-1', 'WITHSCORES'),
     b'none': lambda c, k: None,
 }
 

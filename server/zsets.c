@@ -1,0 +1,685 @@
+/* The sorted-set commands. In this file: opening and replying; members one by one; popping; random members; the scan. Ranges: zset_ranges.c. Several together: zset_algebra.c. The
+ * rows: zset_commands.c. */
+#include "server/zsets.h"
+
+#include <errno.h>
+#include <math.h>
+#include <mimalloc.h>
+#include <stdio.h>
+
+#include "server/config.h"
+#include "server/field_scan.h"
+#include "server/number.h"
+#include "server/steps.h"
+#include "server/strings.h"
+#include "server/task_internal.h"
+#include "server/thread.h"
+#include "server/zset_parcel.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* Bytes of a reply with members drawn more than once: what asks for more is closed. */
+#define DRAWN_MAX ((size_t)1 << 28)
+
+/* ---- opening and replying ---- */
+
+bool is_zset(const struct key *k, struct reply *r) {
+    if (LIKELY(!k->entry || entry_type(k->entry) == TYPE_ZSET)) return true;
+    reply_wrong_type(r);
+    return false;
+}
+
+bool zset_open_read(struct shard *s, const struct hop *h, struct zset *x, struct reply *r) {
+    struct key k;
+    key_read(s, h, &k);
+    if (!is_zset(&k, r)) return false;
+    *x = zset_open(s, &k);
+    return true;
+}
+
+bool zset_open_write(struct shard *s, const struct hop *h, struct key *k, struct zset *x, struct reply *r) {
+    key_write(s, h, k);
+    if (!is_zset(k, r)) return false;
+    *x = zset_open(s, k);
+    return true;
+}
+
+bool zset_open_slice(struct shard *s, const struct hop *h, struct zset *x, struct reply *r) {
+    const struct arg *name = hop_key(h, 0);
+    struct key k;
+    if (h->state) key_look(s, s->dbs[h->db], h->hash, name->p, name->size, &k);
+    else key_read(s, h, &k);
+    if (!is_zset(&k, r)) return false;
+    *x = zset_open(s, &k);
+    return true;
+}
+
+bool arg_score(const struct arg *a, double *out, const char *text, struct reply *r) {
+    if (LIKELY(parse_double(a->p, a->size, out))) return true;
+    reply_error(r, text ? text : "ERR value is not a valid float");
+    return false;
+}
+
+static bool crosses(uint64_t count, uint32_t longest) {
+    const struct config *config = config_current();
+    return longest > (uint64_t)config->zset_max_listpack_value || count > (uint64_t)config->zset_max_listpack_entries;
+}
+
+double zset_kept(const struct zset *x, uint32_t size, double score) {
+    if (LIKELY(score != 0)) return score;
+    bool large = (!zset_is_empty(x) && zset_is_shown_large(x)) || (size && crosses(zset_count(x) + 1, size));
+    return large ? score : 0;
+}
+
+void zset_show(struct zset *x, uint32_t longest) {
+    if (crosses(zset_count(x), longest)) zset_show_large(x, true);
+}
+
+void reply_member(struct reply *r, const struct zset_item *m) {
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    const char *text = zset_text(m, scratch, &size);
+    reply_bulk(r, text, size);
+}
+
+void reply_members_size(struct reply *r, uint64_t n, bool scores) { reply_array(r, scores && r->resp < 3 ? 2 * n : n); }
+
+void reply_scored(struct reply *r, const struct zset_item *m, bool scores) {
+    if (scores && r->resp >= 3) reply_array(r, 2);
+    reply_member(r, m);
+    if (scores) reply_double(r, m->score);
+}
+
+static struct field_name name_of(const struct zset *x, const struct arg *a) {
+    struct field_name name;
+    zset_name(x, a->p, a->size, &name);
+    return name;
+}
+
+/* Names of up to ZSET_GROUP arguments, from argv[at] on, each `step` arguments from the last, with what will be looked for on its way; how many. */
+static uint32_t name_group(const struct zset *x, const struct hop *h, uint32_t at, uint32_t step, struct field_name names[ZSET_GROUP]) {
+    uint32_t n = 0;
+    for (; n < ZSET_GROUP && at < h->argc; n++, at += step) names[n] = name_of(x, &h->argv[at]);
+    if (n > 2) zset_prefetch(x, names, n);
+    return n;
+}
+
+/* ---- results ---- */
+
+/* Members between two questions to the budget. */
+#define ASK_EVERY 64u
+
+bool zset_rebuild(struct zset_building *b, const struct field_name *name, const struct zset_item *was, double score) {
+    if (zset_put(b->x, name, was, score)) return false;
+    if (name->packed.text_size > b->longest) b->longest = name->packed.text_size;
+    return b->unasked || ++b->n % ASK_EVERY || shard_fits(b->shard, 0);
+}
+
+bool zset_build(struct zset_building *b, const struct field_name *name, double score) { return zset_rebuild(b, name, NULL, score); }
+
+bool zset_build_in_turn(struct zset_building *b, const struct field_name *name, double score) {
+    uint32_t size = name->packed.text_size;
+    if (!zset_rebuild(b, name, NULL, b->large ? score : zset_kept(b->x, size, score))) return false;
+    if (b->large) zset_show_large(b->x, true);
+    else zset_show(b->x, size);
+    return true;
+}
+
+void zset_built(struct zset_building *b) {
+    if (!zset_is_empty(b->x)) zset_show(b->x, b->longest);
+}
+
+/* Small ones keep no -0. */
+static bool drop_signs(struct zset *x) {
+    struct zset_bound b = {.by = ZSET_BY_SCORE};
+    struct zset_item m;
+    for (uint64_t rank = zset_before(x, &b), n = zset_count(x); rank < n; rank++) {
+        char scratch[INT64_TEXT_SIZE];
+        struct field_name name;
+        zset_at(x, rank, &m);
+        if (m.score != 0) return true;
+        zset_name_of(x, &m, scratch, &name);
+        if (zset_put(x, &name, &m, 0)) return false;
+    }
+    return true;
+}
+
+void zset_store_result(struct shard *s, struct key *k, struct zset *result, bool good, struct reply *r) {
+    uint64_t n = zset_count(result);
+    if (good && n && !zset_is_shown_large(result)) good = drop_signs(result);
+    if (!good) zset_drop(s, result);
+    if (!good || zset_replace(s, k, result, KEY_STORE)) reply_refused(s, r);
+    else reply_int(r, (int64_t)n);
+}
+
+bool zset_unpack(struct zset_building *b, const struct parcel *p, bool in_turn) {
+    const char *text;
+    size_t at = 0;
+    uint32_t size;
+    double score;
+    while ((text = parcel_next(p, &at, &size, &score))) {
+        struct field_name name;
+        zset_name(b->x, text, size, &name);
+        if (!(in_turn ? zset_build_in_turn(b, &name, score) : zset_build(b, &name, score))) return false;
+    }
+    return true;
+}
+
+/* ---- adding ---- */
+
+enum { ADD_NX = 1, ADD_XX = 2, ADD_GT = 4, ADD_LT = 8, ADD_CH = 16, ADD_INCR = 32 };
+
+/* ZADD under way. */
+struct adding {
+    struct zset *x;
+    unsigned flags;
+    int64_t added, updated;
+    bool did; /* INCR: it is there with this score now */
+    double score;
+};
+
+/* False: memory was refused, or the sum is not a number: then NAN is its score. */
+static bool add_one(struct adding *a, const struct field_name *name, double score) {
+    struct zset_item was;
+    bool found = zset_find(a->x, name, &was);
+    if (a->flags & (found ? ADD_NX : ADD_XX)) return true;
+    if (found && a->flags & ADD_INCR) {
+        score += was.score;
+        a->score = score;
+        if (isnan(score)) return false;
+    }
+    if (found && ((a->flags & ADD_LT && score >= was.score) || (a->flags & ADD_GT && score <= was.score))) return true;
+    a->score = score;
+    a->did = true;
+    if (found && score == was.score) return true;
+    if (zset_put(a->x, name, found ? &was : NULL, zset_kept(a->x, found ? 0 : name->packed.text_size, score))) return false;
+    a->updated += found;
+    a->added += !found;
+    if (!found) zset_show(a->x, name->packed.text_size);
+    return true;
+}
+
+/* Whether the members argv[first], argv[first + 2] ... may be added. */
+static bool may_add(struct shard *s, const struct hop *h, const struct key *k, const struct zset *x, uint32_t first) {
+    size_t bytes = 0;
+    uint32_t n = 0;
+    if (LIKELY(s->leased == BUDGET_NONE)) return true;
+    for (uint32_t i = first; i < h->argc; i += 2) {
+        struct field_name name = name_of(x, &h->argv[i]);
+        struct zset_item was;
+        if (zset_find(x, &name, &was)) continue;
+        bytes += zset_needs_member(&name);
+        n++;
+    }
+    return !n || key_may_take(s, k, bytes + zset_needs(x, n));
+}
+
+/* Adds the pairs of scores and members from argv[first] on. False: an error was replied. */
+static bool add_all(struct shard *s, struct hop *h, uint32_t first, struct adding *a, struct reply *r) {
+    struct field_name names[ZSET_GROUP];
+    enum key_event event = a->flags & ADD_INCR ? KEY_ZINCR : KEY_ZADD;
+    struct key k;
+    struct zset x;
+    bool good = true;
+    double score;
+    for (uint32_t i = first; i < h->argc; i += 2)
+        if (!arg_score(&h->argv[i], &score, NULL, r)) return false;
+    if (!zset_open_write(s, h, &k, &x, r)) return false;
+    if (!may_add(s, h, &k, &x, first + 1)) {
+        reply_refused(s, r);
+        return false;
+    }
+    a->x = &x;
+    key_before_change(s, &k, event);
+    for (uint32_t at = first, n; at < h->argc && good; at += 2 * n) {
+        n = name_group(&x, h, at + 1, 2, names);
+        for (uint32_t i = 0; i < n && good; i++) {
+            if (h->argc - first > 2) arg_score(&h->argv[at + 2 * i], &score, NULL, r);
+            good = add_one(a, &names[i], score);
+        }
+    }
+    bool is_nan = !good && isnan(a->score);
+    if (a->added || a->updated || (!good && !is_nan)) good &= !zset_store(s, &k, &x, event);
+    if (is_nan) reply_error(r, "ERR resulting score is not a number (NaN)");
+    else if (!good) reply_refused(s, r);
+    return good;
+}
+
+static unsigned add_flag(const struct arg *a) {
+    static const struct {
+        const char *word;
+        unsigned flag;
+    } words[] = {{"nx", ADD_NX}, {"xx", ADD_XX}, {"gt", ADD_GT}, {"lt", ADD_LT}, {"ch", ADD_CH}, {"incr", ADD_INCR}};
+    for (size_t i = 0; a->size < 5 && i < sizeof words / sizeof *words; i++)
+        if (arg_is(a, words[i].word)) return words[i].flag;
+    return 0;
+}
+
+/* What does not go together; NULL: all is well. */
+static const char *add_conflict(unsigned flags, uint32_t members) {
+    bool nx = flags & ADD_NX, gt = flags & ADD_GT, lt = flags & ADD_LT;
+    if (nx && flags & ADD_XX) return "ERR XX and NX options at the same time are not compatible";
+    if ((gt && nx) || (lt && nx) || (gt && lt)) return "ERR GT, LT, and/or NX options at the same time are not compatible";
+    if (flags & ADD_INCR && members > 1) return "ERR INCR option supports a single increment-element pair";
+    return NULL;
+}
+
+enum hop_result zadd(struct shard *s, struct hop *h, struct reply *r) {
+    struct adding a = {0};
+    uint32_t first = 2;
+    for (unsigned flag; first < h->argc && (flag = add_flag(&h->argv[first])); first++) a.flags |= flag;
+    uint32_t rest = h->argc - first;
+    const char *conflict = add_conflict(a.flags, rest / 2);
+    if (!rest || rest % 2) reply_syntax_error(r);
+    else if (conflict) reply_error(r, conflict);
+    else if (!add_all(s, h, first, &a, r)) return HOP_DONE;
+    else if (!(a.flags & ADD_INCR)) reply_int(r, a.flags & ADD_CH ? a.added + a.updated : a.added);
+    else if (a.did) reply_double(r, a.score);
+    else reply_null(r);
+    return HOP_DONE;
+}
+
+enum hop_result zincrby(struct shard *s, struct hop *h, struct reply *r) {
+    struct adding a = {.flags = ADD_INCR};
+    if (add_flag(&h->argv[2])) reply_syntax_error(r); /* Redis reads ZADD's options here, too */
+    else if (add_all(s, h, 2, &a, r)) reply_double(r, a.score);
+    return HOP_DONE;
+}
+
+/* ---- members one by one ---- */
+
+enum hop_result zrem(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    struct zset x;
+    struct field_name names[ZSET_GROUP];
+    struct zset_item m;
+    int64_t removed = 0;
+    if (!zset_open_write(s, h, &k, &x, r)) return HOP_DONE;
+    if (k.entry) key_before_change(s, &k, KEY_ZREM);
+    for (uint32_t at = 2, n; at < h->argc && !zset_is_empty(&x); at += n) {
+        n = name_group(&x, h, at, 1, names);
+        for (uint32_t i = 0; i < n && !zset_is_empty(&x); i++) {
+            if (!zset_find(&x, &names[i], &m)) continue;
+            zset_remove(&x, &names[i], &m);
+            removed++;
+        }
+    }
+    if (removed) zset_store(s, &k, &x, KEY_ZREM);
+    reply_int(r, removed);
+    return HOP_DONE;
+}
+
+enum hop_result zcard(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    if (zset_open_read(s, h, &x, r)) reply_int(r, (int64_t)zset_count(&x));
+    return HOP_DONE;
+}
+
+enum hop_result zscore(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    struct zset_item m;
+    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
+    struct field_name name = name_of(&x, &h->argv[2]);
+    if (zset_find(&x, &name, &m)) reply_double(r, m.score);
+    else reply_null(r);
+    return HOP_DONE;
+}
+
+enum hop_result zmscore(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    struct zset_item m;
+    struct field_name names[ZSET_GROUP];
+    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, h->argc - 2);
+    for (uint32_t at = 2, n; at < h->argc; at += n) {
+        n = name_group(&x, h, at, 1, names);
+        for (uint32_t i = 0; i < n; i++) {
+            if (zset_find(&x, &names[i], &m)) reply_double(r, m.score);
+            else reply_null(r);
+        }
+    }
+    return HOP_DONE;
+}
+
+static enum hop_result rank(struct shard *s, struct hop *h, bool from_highest, struct reply *r) {
+    struct zset x;
+    struct zset_item m;
+    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
+    struct field_name name = name_of(&x, &h->argv[2]);
+    if (!zset_find(&x, &name, &m)) {
+        reply_null(r);
+        return HOP_DONE;
+    }
+    uint64_t below = zset_rank(&x, &name, &m);
+    reply_int(r, (int64_t)(from_highest ? zset_count(&x) - 1 - below : below));
+    return HOP_DONE;
+}
+
+enum hop_result zrank(struct shard *s, struct hop *h, struct reply *r) { return rank(s, h, false, r); }
+enum hop_result zrevrank(struct shard *s, struct hop *h, struct reply *r) { return rank(s, h, true, r); }
+
+/* ---- popping ---- */
+
+static void reply_pop_size(const struct key *k, uint64_t n, enum pop_shape shape, struct reply *r) {
+    if (shape == POP_NAMED_PAIRS) reply_array(r, 2);
+    if (shape == POP_NAMED_FLAT) reply_array(r, 2 * n + 1);
+    if (shape & POP_NAMED_FLAT) reply_bulk(r, k->name, k->size);
+    if (shape != POP_NAMED_FLAT) reply_array(r, shape & POP_PAIRS ? n : 2 * n);
+}
+
+/* Pops n members, which are there. */
+static void pop_some(struct shard *s, struct key *k, struct zset *x, bool highest, uint64_t n, enum pop_shape shape, struct reply *r) {
+    struct zset_walk w;
+    struct zset_item m;
+    uint64_t count = zset_count(x);
+    key_before_change(s, k, KEY_ZPOP);
+    zset_begin(x, &w, highest ? count - 1 : 0, n, highest);
+    while (zset_next(x, &w, &m)) {
+        if (shape & POP_PAIRS) reply_array(r, 2);
+        reply_member(r, &m);
+        reply_double(r, m.score);
+    }
+    zset_remove_range(x, highest ? count - n : 0, n);
+    zset_store(s, k, x, KEY_ZPOP);
+}
+
+void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r) {
+    struct zset x = zset_open(s, k);
+    if (count > zset_count(&x)) count = zset_count(&x);
+    reply_pop_size(k, count, shape, r);
+    pop_some(s, k, &x, highest, count, shape, r);
+}
+
+/* Many are popped in slices. The hop's state is then how many went + HOP_IN_SLICES. */
+static enum hop_result pop(struct shard *s, struct hop *h, bool highest, struct reply *r) {
+    struct key k;
+    struct zset x;
+    int64_t count = 1;
+    uint64_t gone = h->state ? h->state - HOP_IN_SLICES : 0;
+    enum pop_shape shape = r->resp >= 3 && h->argc > 2 ? POP_PAIRS : POP_FLAT;
+    if (h->argc > 3) {
+        reply_syntax_error(r);
+        return HOP_DONE;
+    }
+    if (h->argc > 2 && (!parse_int64(h->argv[2].p, h->argv[2].size, &count) || count < 0)) {
+        reply_error(r, "ERR value is out of range, must be positive");
+        return HOP_DONE;
+    }
+    if (!zset_open_write(s, h, &k, &x, r)) return HOP_DONE;
+    uint64_t all = gone + zset_count(&x), n = (uint64_t)count < all ? (uint64_t)count : all;
+    if (!h->state && n > ZSET_REMOVE_SLICE) return HOP_AGAIN;
+    if (!n) {
+        reply_array(r, 0);
+        return HOP_DONE;
+    }
+    if (!gone) reply_pop_size(&k, n, shape, r);
+    uint64_t left = n - gone, now = left < ZSET_REMOVE_SLICE ? left : ZSET_REMOVE_SLICE;
+    pop_some(s, &k, &x, highest, now, shape, r);
+    if (now == left) return HOP_DONE;
+    h->state = HOP_IN_SLICES + gone + now;
+    return HOP_AGAIN;
+}
+
+enum hop_result zpopmin(struct shard *s, struct hop *h, struct reply *r) { return pop(s, h, false, r); }
+enum hop_result zpopmax(struct shard *s, struct hop *h, struct reply *r) { return pop(s, h, true, r); }
+
+/* What ZMPOP is told around its keys. False: an error was replied. */
+static bool pop_options(const struct hop *h, bool *highest, uint64_t *count, struct reply *r) {
+    int64_t n, most = 1;
+    if (!parse_int64(h->argv[1].p, h->argv[1].size, &n) || n < 1) {
+        reply_error(r, "ERR numkeys should be greater than 0");
+        return false;
+    }
+    uint64_t where = (uint64_t)n + 2;
+    bool told = where < h->argc && (arg_is(&h->argv[where], "min") || arg_is(&h->argv[where], "max"));
+    uint64_t rest = told ? h->argc - where - 1 : 0;
+    if (!told || (rest && (!arg_is(&h->argv[where + 1], "count") || rest < 2))) {
+        reply_syntax_error(r);
+        return false;
+    }
+    if (rest && (!parse_int64(h->argv[where + 2].p, h->argv[where + 2].size, &most) || most < 1)) {
+        reply_error(r, "ERR count should be greater than 0");
+        return false;
+    }
+    if (rest > 2) {
+        reply_syntax_error(r);
+        return false;
+    }
+    *highest = arg_is(&h->argv[where], "max");
+    *count = (uint64_t)most;
+    return true;
+}
+
+void zmpop(const struct spread *x, struct hop *h, struct reply *r) {
+    bool highest;
+    uint64_t count;
+    if (!pop_options(h, &highest, &count, r)) return;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        struct shard *s;
+        struct key k;
+        if (!spread_write(x, h, i, &s, &k)) continue;
+        if (is_zset(&k, r)) zset_pop(s, &k, highest, count, POP_NAMED_PAIRS, r);
+        return;
+    }
+    reply_null_array(r);
+}
+
+/* Over several shards: each tells the first of its keys that has something, or is none of a sorted set; then the first of those is popped from. */
+struct popping {
+    bool highest;
+    uint64_t count;
+    uint32_t n, chosen;
+    uint32_t first[]; /* by shard: a key, or NONE */
+};
+#define NONE UINT32_MAX
+
+static void popping_drop(struct thread *t, void *own) {
+    (void)t;
+    mi_free(own);
+}
+
+static enum hop_result look_for_members(struct shard *s, struct hop *h, struct reply *r) {
+    struct carrier *x = steps_carrier(h);
+    struct popping *p = x->own;
+    struct key k;
+    (void)r;
+    for (uint32_t i = 0; i < h->n_keys && p->first[s->id] == NONE; i++)
+        if (x->shards[i] == s->id && key_write_nth(s, h, i, &k)) p->first[s->id] = i;
+    return HOP_DONE;
+}
+
+static enum hop_result pop_chosen(struct shard *s, struct hop *h, struct reply *r) {
+    const struct popping *p = steps_carrier(h)->own;
+    struct key k;
+    key_write_nth(s, h, p->chosen, &k);
+    if (is_zset(&k, r)) zset_pop(s, &k, p->highest, p->count, POP_NAMED_PAIRS, r);
+    return HOP_DONE;
+}
+
+static bool start_popping(struct thread *t, struct task *k, struct reply *r) {
+    struct popping *p = mi_calloc(1, sizeof *p + t->n_threads * sizeof p->first[0]);
+    k->carrier->own = p;
+    k->carrier->drop_own = popping_drop;
+    if (!p || !steps_find_shards(t, k)) {
+        reply_no_memory(r);
+        return false;
+    }
+    p->n = t->n_threads;
+    p->chosen = NONE;
+    for (uint32_t i = 0; i < p->n; i++) p->first[i] = NONE;
+    if (!pop_options(&(struct hop){.argv = k->argv, .argc = k->argc}, &p->highest, &p->count, r)) return false;
+    steps_wave_on_some(t, k, 0, k->n_keys, look_for_members);
+    return true;
+}
+
+bool zmpop_steps(struct thread *t, struct task *k, struct reply *r) {
+    struct popping *p = k->carrier->own;
+    if (k->step == 0) return start_popping(t, k, r);
+    if (p->chosen != NONE) {
+        steps_take_reply(t, k, r);
+        return false;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->first[i] < p->chosen) p->chosen = p->first[i];
+    if (p->chosen == NONE) {
+        reply_null_array(r);
+        return false;
+    }
+    steps_wave_on(t, k, p->chosen, pop_chosen);
+    return true;
+}
+
+/* ---- random members ---- */
+
+static uint64_t next_random(void *s) { return shard_random(s); }
+
+/* A part of all, each part of this size as likely: one walk (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). */
+static void draw_many(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
+    struct zset_walk w;
+    struct zset_item m;
+    zset_begin(x, &w, 0, UINT64_MAX, false);
+    for (uint64_t left = zset_count(x); count && zset_next(x, &w, &m); left--) {
+        if (shard_random(s) % left >= count) continue;
+        count--;
+        reply_scored(r, &m, scores);
+    }
+}
+
+/* Drawn one by one; those that were drawn already are drawn again. For less than a third of all. False: no memory. */
+static bool draw_few(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
+    struct zset seen = zset_new(s);
+    struct zset_item m, again;
+    bool good = true;
+    while (count && good) {
+        char scratch[INT64_TEXT_SIZE];
+        struct field_name name;
+        zset_random(x, next_random, s, &m);
+        zset_name_of(&seen, &m, scratch, &name);
+        if (zset_find(&seen, &name, &again)) continue;
+        good = !zset_put(&seen, &name, NULL, 0);
+        reply_scored(r, &m, scores);
+        count--;
+    }
+    zset_free(&seen, NULL);
+    return good;
+}
+
+static void draw_different(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
+    uint64_t all = zset_count(x);
+    size_t before = r->size;
+    if (count > all) count = all;
+    reply_members_size(r, count, scores);
+    if (count * 3 > all) draw_many(s, x, count, scores, r);
+    else if (!draw_few(s, x, count, scores, r)) {
+        r->size = before;
+        reply_refused(s, r);
+    }
+}
+
+static void draw_any(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
+    struct zset_item m;
+    reply_members_size(r, count, scores);
+    while (count-- && !r->failed) {
+        if (r->size > DRAWN_MAX) r->failed = true;
+        zset_random(x, next_random, s, &m);
+        reply_scored(r, &m, scores);
+    }
+}
+
+/* ZRANDMEMBER's arguments. False: an error was replied. */
+static bool draw_options(const struct hop *h, int64_t *count, bool *scores, struct reply *r) {
+    *scores = h->argc == 4;
+    if (h->argc < 3) return true;
+    if (!arg_int64(&h->argv[2], count, r)) return false;
+    if (*count == INT64_MIN) {
+        reply_error(r, "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+        return false;
+    }
+    if (h->argc > 4 || (*scores && !arg_is(&h->argv[3], "withscores"))) {
+        reply_syntax_error(r);
+        return false;
+    }
+    if (*scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
+        reply_error(r, "ERR value is out of range");
+        return false;
+    }
+    return true;
+}
+
+enum hop_result zrandmember(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    struct zset_item m;
+    int64_t count = 0;
+    bool scores;
+    if (!draw_options(h, &count, &scores, r) || !zset_open_read(s, h, &x, r)) return HOP_DONE;
+    bool empty = zset_is_empty(&x);
+    if (h->argc == 2 && empty) {
+        reply_null(r);
+    } else if (h->argc == 2) {
+        zset_random(&x, next_random, s, &m);
+        reply_member(r, &m);
+    } else if (empty || !count) {
+        reply_array(r, 0);
+    } else if (count > 0) {
+        draw_different(s, &x, (uint64_t)count, scores, r);
+    } else {
+        draw_any(s, &x, (uint64_t)-count, scores, r);
+    }
+    return HOP_DONE;
+}
+
+/* ---- the scan ---- */
+
+/* Buckets that a call walks for each member asked for, if they are empty; and what it may do, in members met and buckets walked, whatever COUNT says. */
+#define BUCKETS_PER_MEMBER 10u
+#define SCAN_COST_MAX 2000u
+
+/* In a small one Redis keeps whole numbers up to here as integers, and ZSCAN tells them so. */
+#define WHOLE_MAX 0x1p62
+
+struct scanning {
+    const struct scan_options *o;
+    bool small;
+    struct reply found;
+    uint64_t n, met;
+};
+
+static void visit(void *arg, const struct zset_item *m) {
+    struct scanning *w = arg;
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    const char *text = zset_text(m, scratch, &size);
+    w->met++;
+    if (!scan_matches(w->o, text, size)) return;
+    reply_bulk(&w->found, text, size);
+    if (w->small && fabs(m->score) <= WHOLE_MAX && (double)(int64_t)m->score == m->score) reply_bulk_int(&w->found, (int64_t)m->score);
+    else reply_double(&w->found, m->score); /* a bulk: this is RESP2 */
+    w->n += 2;
+}
+
+static void scan(const struct zset *x, uint64_t cursor, const struct scan_options *o, struct reply *r) {
+    struct scanning w = {.o = o, .small = !zset_is_shown_large(x), .found = {.resp = 2}};
+    uint64_t count = (uint64_t)o->count, buckets = 0;
+    do {
+        cursor = zset_scan(x, cursor, visit, &w);
+        buckets++;
+    } while (cursor && w.met < count && w.met + buckets < SCAN_COST_MAX && buckets / BUCKETS_PER_MEMBER < count);
+    reply_array(r, 2);
+    char text[24];
+    int size = snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
+    reply_bulk(r, text, (size_t)size);
+    reply_array(r, w.n);
+    if (w.found.size) reply_take(r, &w.found, 0, w.found.size);
+    if (w.found.failed) r->failed = true;
+    reply_drop(&w.found);
+}
+
+enum hop_result zscan(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    struct scan_options o;
+    uint64_t cursor;
+    if (!scan_cursor(&h->argv[2], &cursor, r) || !zset_open_read(s, h, &x, r)) return HOP_DONE;
+    if (zset_is_empty(&x)) reply_empty_scan(r);
+    else if (scan_options(h, &o, r)) scan(&x, cursor, &o, r);
+    return HOP_DONE;
+}

@@ -1,0 +1,82 @@
+/* What the files of the sorted-set commands share, and what other families need of sorted sets. */
+#ifndef SERVER_ZSETS_H
+#define SERVER_ZSETS_H
+
+#include "server/command.h"
+#include "shard/zset.h"
+
+/* Members of one command that are looked for together. */
+#define ZSET_GROUP 16u
+/* Members that are replied, or removed, in one slice. */
+#define ZSET_REPLY_SLICE 1024u
+#define ZSET_REMOVE_SLICE 256u
+
+/* Is the key, if it is there, a sorted set? The error is replied. */
+bool is_zset(const struct key *k, struct reply *r);
+/* False: the key is of another type, and that is replied. A key that is not there is an empty one. */
+bool zset_open_read(struct shard *s, const struct hop *h, struct zset *x, struct reply *r);
+bool zset_open_write(struct shard *s, const struct hop *h, struct key *k, struct zset *x, struct reply *r);
+/* The same in a later slice, which counts no hit. */
+bool zset_open_slice(struct shard *s, const struct hop *h, struct zset *x, struct reply *r);
+
+/* A score; the error is replied. text: it; NULL: the usual. */
+bool arg_score(const struct arg *a, double *out, const char *text, struct reply *r);
+
+/* The score that a member of this size (0: one that is there) will have: a small one keeps no -0, as in Redis. */
+double zset_kept(const struct zset *x, uint32_t size, double score);
+/* After members were added: clients are told of the large encoding once a limit of the configuration was crossed; longest: bytes of the longest new member. */
+void zset_show(struct zset *x, uint32_t longest);
+
+void reply_member(struct reply *r, const struct zset_item *m);
+/* An array of n members, with their scores: in RESP2 one array, else one of pairs. */
+void reply_members_size(struct reply *r, uint64_t n, bool scores);
+void reply_scored(struct reply *r, const struct zset_item *m, bool scores);
+
+/* How popped members are replied. In bit 0 whether each is a pair of its own; in bit 1 whether the key's name comes before them. */
+enum pop_shape {
+    POP_FLAT,        /* member, score, member, score ...: ZPOPMIN */
+    POP_PAIRS,       /* [member, score], [member, score] ...: ZPOPMIN with a count in RESP3 */
+    POP_NAMED_FLAT,  /* key, member, score: BZPOPMIN */
+    POP_NAMED_PAIRS, /* key, [[member, score] ...]: ZMPOP, BZMPOP */
+};
+/* Pops up to count > 0 members of a key that is a sorted set with members, the lowest or the highest, and replies them. */
+void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r);
+
+/* A new one under way, for a shard: a result that is going to be stored, or replied. */
+struct zset_building {
+    struct shard *shard;
+    struct zset *x;
+    uint32_t longest, n;
+    bool unasked; /* the budget is not asked */
+    bool large;   /* it is known to be large from the first member on: -0 is kept */
+};
+/* Adds a member, which is new, or the one that is there (was) gets this score. False: no memory. */
+bool zset_build(struct zset_building *b, const struct field_name *name, double score);
+/* The same for what Redis adds one by one: it is a small one until it crosses a limit. */
+bool zset_build_in_turn(struct zset_building *b, const struct field_name *name, double score);
+bool zset_rebuild(struct zset_building *b, const struct field_name *name, const struct zset_item *was, double score);
+/* All are in it: clients are shown the large encoding if a limit of the configuration was crossed. */
+void zset_built(struct zset_building *b);
+/* (The members of a small result lose their -0 by that.) The result becomes the value of a key, and how many members it has is the reply. Not good: memory was refused; it is dropped, and that is the reply. */
+void zset_store_result(struct shard *s, struct key *k, struct zset *result, bool good, struct reply *r);
+/* Adds what came in a parcel; in turn or not. False: no memory. */
+struct parcel;
+bool zset_unpack(struct zset_building *b, const struct parcel *p, bool in_turn);
+
+/* zsets.c */
+hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zrandmember, zscan;
+spread_fn zmpop;
+steps_fn zmpop_steps;
+
+/* zset_ranges.c */
+hop_fn zcount, zlexcount, zrange, zrangebyscore, zrevrangebyscore, zrangebylex, zrevrangebylex, zrevrange, zremrangebyrank,
+    zremrangebyscore, zremrangebylex;
+spread_fn zrangestore;
+steps_fn zrangestore_steps;
+
+/* zset_algebra.c */
+spread_fn zunion, zinter, zdiff, zunionstore, zinterstore, zdiffstore, zintercard;
+steps_fn zset_algebra_steps;
+find_keys_fn zset_algebra_keys;
+
+#endif
