@@ -145,9 +145,9 @@ static bool read_options(struct request *q, const struct arg *argv, uint32_t arg
         else if (arg_is(a, "limit") && argc - at > 2) {
             if (!arg_int64(a + 1, &q->offset, r) || !arg_int64(a + 2, &q->count, r)) return false;
             at += 2;
-        } else if (q->any && arg_is(a, "rev")) q->down = true;
-        else if (q->any && arg_is(a, "bylex")) q->by = BY_LEX;
-        else if (q->any && arg_is(a, "byscore")) q->by = BY_SCORE;
+        } else if (q->any && !q->down && arg_is(a, "rev")) q->down = true;
+        else if (q->any && q->by == BY_RANK && arg_is(a, "bylex")) q->by = BY_LEX;
+        else if (q->any && q->by == BY_RANK && arg_is(a, "byscore")) q->by = BY_SCORE;
         else {
             reply_syntax_error(r);
             return false;

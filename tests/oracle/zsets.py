@@ -82,7 +82,7 @@ class Zsets:
         out = [b'ZRANGE', self.zset_key(), *self.limits(by[0])]
         if self.chance(.25):
             out[0:1] = [b'ZRANGESTORE', self.zset_key()]
-        return out + by[1] + self.some([[b'REV'], [b'WITHSCORES'], [b'LIMIT', self.pick(RANKS), self.pick(RANKS)], [b'foo']], .25)
+        return out + by[1] + self.some([[b'REV'], [b'WITHSCORES'], [b'LIMIT', self.pick(RANKS), self.pick(RANKS)], [b'foo']], .25) + self.some([[b'REV'], [b'BYSCORE'], [b'WITHSCORES']], .03)
 
     def do_zrangeby(self):
         name, by = self.pick([(b'ZRANGEBYSCORE', SCORE_LIMITS), (b'ZREVRANGEBYSCORE', SCORE_LIMITS), (b'ZREVRANGE', RANKS)])
