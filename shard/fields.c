@@ -57,24 +57,19 @@ bool fields_find(const struct fields *f, const struct field_name *name, struct f
 
 /* Mostly one alone has its fingerprint; else their whole hashes tell. */
 static struct page_at place_of_hash(const struct fields *f, struct page *p, uint64_t hash) {
-    struct page_at at, other;
-    bool found = page_find_fingerprint(p, hash_fingerprint(hash), 0, &at);
+    struct page_at at;
+    bool more;
+    bool found = page_find_fingerprint(p, hash_fingerprint(hash), 0, &at, &more);
     assert(found);
-    while (page_find_fingerprint(p, hash_fingerprint(hash), at.index + 1, &other)) {
-        if (fieldmap_hash(f->secret, page_item(p, at.offset)) == hash) break;
-        at = other;
-    }
+    while (more && fieldmap_hash(f->secret, page_item(p, at.offset)) != hash)
+        page_find_fingerprint(p, hash_fingerprint(hash), at.index + 1, &at, &more);
     return at;
 }
 
-void fields_of_hash(const struct fields *f, uint64_t hash, struct field *out) {
-    struct page **place = place_of(f, hash);
-    read_item(place, place_of_hash(f, *place, hash), out);
-}
-
-const uint8_t *fields_name_of(const struct fields *f, uint64_t hash) {
+const uint8_t *fields_place_of(const struct fields *f, uint64_t hash, struct page_at *at) {
     struct page *p = *place_of(f, hash);
-    return page_item(p, place_of_hash(f, p, hash).offset);
+    *at = place_of_hash(f, p, hash);
+    return page_item(p, at->offset);
 }
 
 void fields_prefetch_page(const struct fields *f, uint64_t hash) {

@@ -52,9 +52,8 @@ struct field_name {
 void field_name(const struct fields *f, const char *name, uint32_t size, struct field_name *out);
 
 bool fields_find(const struct fields *f, const struct field_name *name, struct field *out);
-/* The one with this hash, which is there; its name. (Of two whose hashes are the same in all bits, any.) */
-void fields_of_hash(const struct fields *f, uint64_t hash, struct field *out);
-const uint8_t *fields_name_of(const struct fields *f, uint64_t hash);
+/* The name of the one with this hash, which is there, and its place in its page. (Of two whose hashes are the same in all bits, any.) */
+const uint8_t *fields_place_of(const struct fields *f, uint64_t hash, struct page_at *at);
 /* Adds it, or gives the one that is there (was: what fields_find found, NULL: nothing) this value (NULL: none) and time. 0, or -ENOMEM with nothing
  * changed. The value's bytes must not lie in the fields. */
 int fields_put(struct fields *f, const struct field_name *name, const struct field *was, struct packed *value, int64_t expires_at_ms);

@@ -39,20 +39,25 @@ bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *n
     return false;
 }
 
-bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at) {
+bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at, bool *more) {
     uint64_t fingerprints = fingerprint * LANES, sizes = 0;
+    bool found = false;
+    *more = false;
     for (uint32_t i = 0; i < p->n; i += PAIRS) {
         uint64_t pairs = pairs_at(p, i), lanes = pairs >> 8 & LOW_BYTES;
-        for (uint64_t found = matches(pairs, fingerprints); found; found &= found - 1) {
-            unsigned lane = (unsigned)__builtin_ctzll(found) / 16;
-            if (i + lane < from) continue;
-            if (i + lane >= p->n) return false;
+        for (uint64_t left = matches(pairs, fingerprints); left; left &= left - 1) {
+            unsigned lane = (unsigned)__builtin_ctzll(left) / 16;
+            if (i + lane < from || i + lane >= p->n) continue;
+            if (found) {
+                *more = true;
+                return true;
+            }
             *at = (struct page_at){i + lane, sum_lanes(sizes + (lanes & ~(~0ull << 16 * lane)))};
-            return true;
+            found = true;
         }
         sizes += lanes;
     }
-    return false;
+    return found;
 }
 
 struct page_at page_nth(const struct page *p, uint32_t index) {

@@ -43,8 +43,8 @@ static inline uint8_t page_item_size(const struct page *p, uint32_t index) { ret
 
 /* Where the item with this name is. */
 bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *name, struct page_at *at);
-/* The next item with this fingerprint, from one of index `from` on. */
-bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at);
+/* The next item with this fingerprint, from one of index `from` on; *more: there are others behind it. */
+bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at, bool *more);
 /* Of the nth item. */
 struct page_at page_nth(const struct page *p, uint32_t index);
 

@@ -43,7 +43,8 @@ static uint32_t scores_before(const double *scores, uint32_t n, double score, bo
 static bool member_is_before(const struct fields *members, uint64_t hash, const struct ranked_bound *b) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
-    const char *text = packed_text(fields_name_of(members, hash), scratch, &size);
+    struct page_at at;
+    const char *text = packed_text(fields_place_of(members, hash, &at), scratch, &size);
     int order = compare(text, size, b->text, b->size);
     return order < 0 || (order == 0 && b->after);
 }

@@ -59,12 +59,16 @@ static double score_at(const uint8_t *at) {
     return v;
 }
 
-struct fields zset_fields(const struct zset *x) {
+static inline struct fields fields_of(const struct zset *x) {
     struct fields f = {.memory = x->memory, .secret = x->secret, .page = x->page};
     if (!x->large) return f;
     f.page = x->large->page;
     f.map = x->large->map;
     return f;
+}
+
+struct fields zset_fields(const struct zset *x) {
+    return fields_of(x);
 }
 
 static void keep_fields(struct zset *x, const struct fields *f) {
@@ -174,7 +178,7 @@ static void free_large(struct memory *m, struct zset_large *x) {
 static int add_to_large(struct zset *x, const struct field_name *name, double score) {
     char scratch[INT64_TEXT_SIZE];
     struct ranked *order = &x->large->order;
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct ranked_bound b = place_of(score, name, scratch);
     struct ranked_path p;
     struct ranked_spare spare;
@@ -208,7 +212,7 @@ static void read_field(const struct fields *f, const struct field *x, struct zse
 static int move_in_large(struct zset *x, const struct field_name *name, const struct zset_item *was, double score) {
     char scratch[INT64_TEXT_SIZE];
     struct ranked *order = &x->large->order;
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct ranked_bound b = place_of(score, name, scratch);
     struct record old = {was->score, name->hash};
     struct ranked_path p;
@@ -236,7 +240,7 @@ static int move_in_large(struct zset *x, const struct field_name *name, const st
 }
 
 static void remove_record(struct zset *x, const struct zset_item *m, const struct ranked_path *p) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct field field = field_of(&f, m);
     ranked_remove(x->memory, &x->large->order, p);
     fields_remove(&f, &field);
@@ -304,7 +308,7 @@ void zset_name_of(const struct zset *x, const struct zset_item *m, char scratch[
 }
 
 bool zset_find(const struct zset *x, const struct field_name *name, struct zset_item *out) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct field found;
     if (zset_is_empty(x) || !fields_find(&f, name, &found)) return false;
     read_field(&f, &found, out);
@@ -312,7 +316,7 @@ bool zset_find(const struct zset *x, const struct field_name *name, struct zset_
 }
 
 void zset_prefetch(const struct zset *x, const struct field_name *names, uint32_t n) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     if (!f.map) return;
     for (uint32_t i = 0; i < n; i++) fields_prefetch_place(&f, names[i].hash);
     for (uint32_t i = 0; i < n; i++) fields_prefetch_page(&f, names[i].hash);
@@ -334,13 +338,13 @@ void zset_prefetch_stage(const struct zset *x, uint64_t hash, unsigned stage) {
         prefetch_inside(x->large);
         return;
     }
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     if (stage == 2) fields_prefetch_place(&f, hash);
     else fields_prefetch_page(&f, hash);
 }
 
 uint64_t zset_rank(const struct zset *x, const struct field_name *name, const struct zset_item *m) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct ranked_path p;
     if (!x->large) return m->at.index;
     ranked_find_record(&x->large->order, &f, &(struct record){m->score, name->hash}, name, &p);
@@ -357,7 +361,7 @@ int zset_put(struct zset *x, const struct field_name *name, const struct zset_it
 }
 
 void zset_remove(struct zset *x, const struct field_name *name, const struct zset_item *m) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct ranked_path p;
     if (!x->large) {
         packed_drop(x->memory, m->member);
@@ -375,7 +379,7 @@ uint64_t zset_count(const struct zset *x) { return x->large ? x->large->order.n 
 uint64_t zset_before(const struct zset *x, const struct zset_bound *b) {
     struct ranked_bound bound = {
         .by_score = b->by == ZSET_BY_SCORE, .by_member = b->by == ZSET_BY_MEMBER, .after = b->after, .score = b->score};
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct ranked_path p;
     bound.text = b->text;
     bound.size = b->size;
@@ -388,13 +392,13 @@ uint64_t zset_before(const struct zset *x, const struct zset_bound *b) {
 
 /* The item of a hash in the fields of a large one. */
 static void item_of_hash(const struct fields *f, double score, uint64_t hash, struct zset_item *out) {
-    struct field found;
-    fields_of_hash(f, hash, &found);
-    *out = (struct zset_item){.score = score, .member = found.name, .at = found.at, .place = f->map ? found.place : NULL};
+    out->score = score;
+    out->place = f->map ? fieldmap_page(f->map, hash) : NULL;
+    out->member = fields_place_of(f, hash, &out->at);
 }
 
 static void item_of_record(const struct zset *x, const struct ranked_path *p, struct zset_item *out) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     const struct leaf *l = p->nodes[0];
     item_of_hash(&f, l->scores[p->at[0]], l->hashes[p->at[0]], out);
 }
@@ -410,7 +414,7 @@ void zset_at(const struct zset *x, uint64_t rank, struct zset_item *out) {
 }
 
 void zset_random(const struct zset *x, uint64_t (*next)(void *), void *arg, struct zset_item *out) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     struct field found;
     fields_random(&f, next, arg, &found);
     read_field(&f, &found, out);
@@ -436,7 +440,7 @@ void zset_remove_range(struct zset *x, uint64_t from, uint64_t n) {
 /* Comes to the leaf of the walk's rank. All places in there that will be looked for are brought on their way, and the first pages. */
 static void enter_leaf(const struct zset *x, struct zset_walk *w) {
     struct ranked_path p;
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     ranked_at(&x->large->order, w->rank, &p);
     w->leaf = p.nodes[0];
     w->at.index = p.at[0];
@@ -458,7 +462,7 @@ static void next_in_page(const struct zset *x, struct zset_walk *w, struct zset_
 }
 
 static void next_in_large(const struct zset *x, struct zset_walk *w, struct zset_item *out) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     if (!w->leaf) enter_leaf(x, w);
     uint32_t at = w->at.index, left = w->down ? at : w->leaf->n - at - 1;
     if (left >= AHEAD && w->left > AHEAD) fields_prefetch_page(&f, w->leaf->hashes[w->down ? at - AHEAD : at + AHEAD]);
@@ -490,14 +494,14 @@ static void visit_field(void *arg, const struct field *x) {
 
 uint64_t zset_scan(const struct zset *x, uint64_t cursor, zset_visit *visit, void *arg) {
     struct visiting v = {visit, arg};
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     return fields_scan(&f, cursor, visit_field, &v);
 }
 
 /* --- as a whole --- */
 
 size_t zset_memory(const struct zset *x) {
-    struct fields f = zset_fields(x);
+    struct fields f = fields_of(x);
     return fields_memory(&f) + (x->large ? memory_usable(sizeof *x->large) + ranked_memory(&x->large->order) : 0);
 }
 
