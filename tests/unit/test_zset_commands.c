@@ -101,12 +101,15 @@ static void refuse_each(struct driver *d, uint32_t members, const char *command)
     }
 }
 
+/* A member that does not fit into a page lies elsewhere. */
+#define FAR_MEMBER                                                                                                                         \
+    "ZADD z 0.3 "                                                                                                                          \
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" \
+    "xxxxxxxxx"
+
 static void refused_body(struct driver *d) {
-    static const char *const commands[] = {"ZADD z 5 new", "ZADD z 2.5 member:3",
-        "ZADD z 0.3 a-long-name-that-lies-elsewhere-as-it-has-more-than-one-hundred-and-twelve-bytes-"
-        "which-is-what-a-page-takes-of-one-name-at-most",
-        "ZINCRBY z 1.25 member:1", "ZUNIONSTORE to 2 z other", "ZINTERSTORE to 2 z other", "ZDIFFSTORE to 2 z other",
-        "ZRANGESTORE to z 0 -1", "ZUNION 2 z other"};
+    static const char *const commands[] = {"ZADD z 5 new", "ZADD z 2.5 member:3", FAR_MEMBER, "ZINCRBY z 1.25 member:1",
+        "ZUNIONSTORE to 2 z other", "ZINTERSTORE to 2 z other", "ZDIFFSTORE to 2 z other", "ZRANGESTORE to z 0 -1", "ZUNION 2 z other"};
     static const uint32_t sizes[] = {0, 5, 128, 200};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t j = 0; j < sizeof commands / sizeof *commands; j++) refuse_each(d, sizes[i], commands[j]);
