@@ -105,12 +105,37 @@ def test_many_are_popped_and_removed(client):
     assert client.command('EXISTS', 'z') == 0
 
 
-def test_long_reads_go_on_in_slices_while_others_are_served(server):
+def long_slices(client):
+    """How many slices of long commands there were so far, on all threads."""
+    text = client.command('INFO', 'threads').decode()
+    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
+
+
+@pytest.mark.parametrize('command, least', [(['ZRANGE', 'z', '0', '-1'], N // 1024), (['ZRANGE', 'z', '0', '+inf', 'BYSCORE', 'WITHSCORES'], N // 1024), (['ZREVRANGE', 'z', '5', '-1'], N // 1024),
+                                            (['ZREMRANGEBYSCORE', 'z', '-inf', '5000'], N // 512), (['ZREMRANGEBYRANK', 'z', '10', '-1'], N // 256 - 1), (['ZPOPMIN', 'z', str(N)], N // 256 - 1)])
+def test_long_commands_go_on_in_slices(client, command, least):
+    fill(client, 'z')
+    before = long_slices(client)
+    client.command(*command)
+    assert long_slices(client) - before >= least - 5
+    client.command('ZREMRANGEBYRANK', 'z', '200', '-1')
+    before = long_slices(client)
+    client.command(*command)
+    assert long_slices(client) - before < 5       # INFO's own
+
+
+def test_who_writes_waits_for_the_end_of_a_long_read(server):
     with server.client() as c, server.client() as other:
         fill(c, 'z')
-        c.send(encode('ZRANGE', 'z', '0', '-1', 'WITHSCORES'))
-        assert other.command('PING') == b'PONG'
-        assert c.read()[::2] == in_order()
+        for _ in range(20):
+            c.send(encode('ZRANGE', 'z', '0', '-1'))
+            other.command('ZADD', 'z', '-1', 'first')
+            other.command('ZREM', 'z', 'first', name(0))
+            assert len(c.read()) in (N - 1, N, N + 1)
+            other.command('ZADD', 'z', '0', name(0))
+        c.send(encode('ZRANGE', 'z', '0', '-1'))        # who leaves leaves nothing behind
+    with server.client() as c:
+        assert c.command('ZRANGE', 'z', 0, -1) == in_order()
 
 
 def test_inside_a_transaction_nothing_is_sliced(client):
