@@ -255,6 +255,66 @@ static void nodes_that_grow_at_an_end_are_full(void **state) {
     }
 }
 
+#define DEEP 200000u
+#define DEEP_PRIME 200003u
+
+static struct field_name numbered(const struct zset *x, uint32_t i, char text[32]) {
+    struct field_name name;
+    zset_name(x, text, (uint32_t)snprintf(text, 32, "m%u", i), &name);
+    return name;
+}
+
+/* Members whose scores are those left of 1 ... DEEP, each its own: so a score tells the rank among all. gone: ranks [0, gone) went. */
+static void check_deep(const struct zset *x, uint32_t gone) {
+    struct zset_item m, found;
+    assert_int_equal(zset_count(x), DEEP - gone);
+    for (uint32_t rank = below(50); rank < DEEP - gone; rank += 1 + below(400)) {
+        char scratch[INT64_TEXT_SIZE];
+        struct field_name name;
+        struct zset_bound b = {.by = ZSET_BY_SCORE, .score = rank + gone + 1};
+        zset_at(x, rank, &m);
+        assert_true(m.score == rank + gone + 1);
+        zset_name_of(x, &m, scratch, &name);
+        assert_true(zset_find(x, &name, &found));
+        assert_true(found.score == m.score);
+        assert_int_equal(zset_rank(x, &name, &found), rank);
+        assert_int_equal(zset_before(x, &b), rank);
+    }
+}
+
+static void a_deep_tree_keeps_its_counts(void **state) {
+    struct zset x = new_zset(*state);
+    char text[32];
+    struct zset_item was;
+    for (uint32_t i = 1; i < DEEP_PRIME; i++) { /* a score a member, in an order that is none; a few have a wrong one at first */
+        uint32_t score = (uint32_t)((uint64_t)i * 7919 % DEEP_PRIME);
+        struct field_name name = numbered(&x, i, text);
+        if (score > DEEP) continue;
+        assert_int_equal(zset_put(&x, &name, NULL, i % 8 ? score : (double)below(DEEP)), 0);
+    }
+    for (uint32_t i = 8; i < DEEP_PRIME; i += 8) {
+        uint32_t score = (uint32_t)((uint64_t)i * 7919 % DEEP_PRIME);
+        struct field_name name = numbered(&x, i, text);
+        if (!zset_find(&x, &name, &was)) continue;
+        assert_int_equal(zset_put(&x, &name, &was, score), 0);
+    }
+    check_deep(&x, 0);
+    uint32_t gone = 0;
+    for (uint32_t n; gone < DEEP - 500; gone += n) {
+        n = below(DEEP - 400 - gone) / (1 + below(4)) + 1;
+        zset_remove_range(&x, 0, n);
+        check_deep(&x, gone + n);
+        assert_int_equal(memory_used(x.memory), zset_memory(&x));
+    }
+    while (!zset_is_empty(&x)) {
+        struct field_name name;
+        char scratch[INT64_TEXT_SIZE];
+        zset_at(&x, below((uint32_t)zset_count(&x)), &was);
+        zset_name_of(&x, &was, scratch, &name);
+        zset_remove(&x, &name, &was);
+    }
+}
+
 struct scan {
     uint32_t met[NAMES];
 };
@@ -321,6 +381,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refused_memory_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(all_equal_scores_are_ordered_by_member, setup, teardown),
         cmocka_unit_test_setup_teardown(nodes_that_grow_at_an_end_are_full, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deep_tree_keeps_its_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_meets_what_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_and_a_drawn_member_are_of_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_one_is_freed_in_slices, setup, teardown),
