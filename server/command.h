@@ -189,7 +189,8 @@ struct command {
     uint8_t n_key_specs;
     connection_fn *on_connection;
     hop_fn *on_shard;
-    spread_fn *on_spread;
+    spread_fn *
+        on_spread; /* an on_shard beside it goes on with what it began (CMD_SLICED), or runs instead where one shard has all keys, perhaps in slices */
     find_keys_fn *find_keys; /* PLAN_SPREAD; NULL: the key specs tell */
     steps_fn *on_steps;      /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;

@@ -433,7 +433,11 @@ void outbox_retire(struct thread *t) {
 void outbox_end(struct thread *t) {
     for (struct batch *b = t->made_batches; b; b = b->made_next) {
         if (b->task) continue; /* a piece of EXEC's has the function of its row, but is no head */
-        for (uint32_t i = 0; i < b->n; i++) exec_head_drop(t->server->threads[b->to]->shard, &b->hops[i]);
+        struct shard *s = t->server->threads[b->to]->shard;
+        for (uint32_t i = 0; i < b->n; i++) {
+            exec_head_drop(s, &b->hops[i]);
+            if (b->late && b->late[i]) defer_drop_state(s, b->late[i]);
+        }
     }
     for (; t->tick_first != t->tick_next; t->tick_first++) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];

@@ -1,17 +1,20 @@
-/* Sets together: SINTER, SUNION, SDIFF, SINTERCARD, and what stores their results. In this file: sources; where results go; the three ways to walk; the
- * commands where all shards are at hand; as waves of hops over several shards.
+/* Sets together: SINTER, SUNION, SDIFF, SINTERCARD, and what stores their results. In this file: the commands where all shards are
+ * at hand; as waves of hops over several shards. set_combine.c combines.
  *
  * Members of one set are looked for in others in groups, so that their cache misses overlap. SINTER walks through its smallest set. SDIFF either looks
  * the first set's members up in the others, or takes the others' members out of a copy of the first, whichever looks cheaper (as in Redis, so that the results
  * have the same encoding).
  *
+ * What is large goes on in slices. Between them nothing points into the keyspace: the sources, on which intents stand, are opened anew for each.
+ *
  * Over several shards only names travel: of SUNION those of the shards that are not the result's; else those that may still be in the result, which
- * each shard filters in its turn.
+ * each shard filters in its turn. The last shard's turn makes the reply.
  */
 #include <errno.h>
 #include <mimalloc.h>
 #include <stdlib.h>
 
+#include "server/set_combine.h"
 #include "server/sets.h"
 #include "server/steps.h"
 #include "server/strings.h"
@@ -19,8 +22,6 @@
 #include "server/thread.h"
 #include "shard/container.h"
 #include "shard/memory.h"
-
-enum operation { INTER, UNION, DIFF };
 
 /* What a command asks for. */
 struct question {
@@ -30,37 +31,19 @@ struct question {
     uint32_t first; /* of the keys, the first source */
 };
 
-/* ---- sources ---- */
-
-#define FEW 16u
-
-struct sources {
-    struct set *sets;
-    uint32_t n;
-    struct set few[FEW];
-};
-
-static bool sources_new(struct sources *o, uint32_t most) {
-    o->n = 0;
-    o->sets = most <= FEW ? o->few : mi_malloc(most * sizeof *o->sets);
-    return o->sets;
-}
-
-static void sources_drop(struct sources *o) {
-    if (o->sets != o->few) mi_free(o->sets);
-}
-
-/* Opens all sources of a command. False: an error was replied. */
-static bool open_all(const struct spread *x, const struct hop *h, uint32_t first, struct sources *o, struct reply *r) {
+/* Opens all sources of a command; again: for the next slice. False: an error was replied. */
+static bool open_all(const struct spread *x, const struct hop *h, uint32_t first, bool again, struct sources *o, struct reply *r) {
     if (!sources_new(o, h->n_keys - first)) {
         reply_no_memory(r);
         return false;
     }
     for (uint32_t i = first; i < h->n_keys; i++) {
-        struct shard *s;
+        struct shard *s = spread_shard(x, h, i);
+        const struct arg *name = hop_key(h, i);
         struct key k;
-        if (x->n == 1) key_prefetch_ahead(x->shards[0], h, i);
-        spread_read(x, h, i, &s, &k);
+        if (x->n == 1) key_prefetch_ahead(s, h, i);
+        if (again) key_look(s, s->dbs[h->db], hop_hash(h, i), name->p, name->size, &k);
+        else key_read_nth(s, h, i, &k);
         if (!is_set(&k, r)) {
             sources_drop(o);
             return false;
@@ -70,212 +53,7 @@ static bool open_all(const struct spread *x, const struct hop *h, uint32_t first
     return true;
 }
 
-static int by_count(const void *a, const void *b) {
-    uint64_t x = set_count(a), y = set_count(b);
-    return (x > y) - (x < y);
-}
-static int by_count_descending(const void *a, const void *b) { return by_count(b, a); }
-
-static bool is_same(const struct set *a, const struct set *b) {
-    return a->ints == b->ints && a->fields.page == b->fields.page && a->fields.map == b->fields.map;
-}
-
-/* ---- where results go ---- */
-
-/* Names on their way between shards: for each its size (4 bytes) and its bytes. Of no shard. */
-struct names {
-    char *bytes;
-    size_t size, capacity;
-    uint64_t n;
-};
-
-static bool names_add(struct names *l, const char *text, uint32_t size) {
-    size_t needs = l->size + sizeof size + size;
-    if (needs > l->capacity) {
-        size_t capacity = needs < 1024 ? 1024 : 2 * needs;
-        char *bytes = mi_realloc(l->bytes, capacity);
-        if (!bytes) return false;
-        l->bytes = bytes;
-        l->capacity = capacity;
-    }
-    memcpy(l->bytes + l->size, &size, sizeof size);
-    memcpy(l->bytes + l->size + sizeof size, text, size);
-    l->size = needs;
-    l->n++;
-    return true;
-}
-
-static const char *names_next(const struct names *l, size_t *at, uint32_t *size) {
-    if (*at == l->size) return NULL;
-    memcpy(size, l->bytes + *at, sizeof *size);
-    const char *text = l->bytes + *at + sizeof *size;
-    *at += sizeof *size + *size;
-    return text;
-}
-
-static void names_drop(struct names *l) {
-    mi_free(l->bytes);
-    *l = (struct names){0};
-}
-
-/* Takes results, of one of these kinds. */
-struct sink {
-    struct reply *values;
-    struct names *names;
-    struct set *set;
-    uint64_t n, limit; /* so far; enough (0: never) */
-    /* Of a set: */
-    int64_t ints_max;
-    struct shard *budget; /* whose budget it must fit into; NULL: it need not */
-    size_t gives;         /* bytes that come back when it has its place */
-    bool refused;
-};
-
-/* Names between two questions to the budget. */
-#define ASK_EVERY 64u
-
-static bool fits(const struct sink *o) {
-    return !o->budget || memory_used(o->budget->memory) - o->gives <= o->budget->leased || shard_fits(o->budget, 0);
-}
-
-/* False: no more is wanted. */
-static bool emit(struct sink *o, const struct field_name *name) {
-    const struct packed *p = &name->packed;
-    int added = 1;
-    if (o->values) reply_bulk(o->values, p->text, p->text_size);
-    if (o->names && !names_add(o->names, p->text, p->text_size)) o->refused = true;
-    if (o->set) added = set_add(o->set, name, o->ints_max);
-    if (added < 0 || (o->set && o->n % ASK_EVERY == 0 && !fits(o))) o->refused = true;
-    o->n += added > 0;
-    return !o->refused && !(o->limit && o->n >= o->limit);
-}
-
-/* ---- walking ---- */
-
-struct group {
-    struct set_item items[SET_GROUP];
-    struct field_name names[SET_GROUP];
-    char scratch[SET_GROUP][INT64_TEXT_SIZE];
-};
-
-static uint32_t next_group(const struct set *x, struct set_walk *w, struct group *g) {
-    uint32_t n = 0;
-    for (; n < SET_GROUP && set_next(x, w, &g->items[n]); n++) set_name_of(x, &g->items[n], g->scratch[n], &g->names[n]);
-    return n;
-}
-
-/* Names of a list, as a group. */
-static uint32_t next_names(const struct set *x, const struct names *l, size_t *at, struct group *g) {
-    uint32_t n = 0, size;
-    const char *text;
-    for (; n < SET_GROUP && (text = names_next(l, at, &size)); n++) set_name(x, text, size, &g->names[n]);
-    return n;
-}
-
-/* Of a group those that are in all of n sets, or in none of them. */
-static uint32_t filter(const struct group *g, uint32_t in, const struct set *sets, uint32_t n, bool in_all) {
-    for (uint32_t i = 0; i < n && in; i++) {
-        uint32_t found = set_probe(&sets[i], g->names, in);
-        in = in_all ? found : in & ~found;
-    }
-    return in;
-}
-
-static bool emit_group(struct sink *o, const struct group *g, uint32_t in) {
-    for (; in; in &= in - 1)
-        if (!emit(o, &g->names[__builtin_ctz(in)])) return false;
-    return true;
-}
-
-/* The first set's members that are in all others, or in none of them. */
-static void walk_first(const struct set *sets, uint32_t n, bool in_all, struct sink *o) {
-    struct group g;
-    struct set_walk w = {0};
-    for (uint32_t got; (got = next_group(&sets[0], &w, &g));)
-        if (!emit_group(o, &g, filter(&g, (1u << got) - 1, sets + 1, n - 1, in_all))) return;
-}
-
-static bool add_all(const struct set *x, struct sink *o) {
-    struct group g;
-    struct set_walk w = {0};
-    for (uint32_t got; (got = next_group(x, &w, &g));) {
-        if (o->set && got > 2) set_prefetch(o->set, g.names, got);
-        if (!emit_group(o, &g, (1u << got) - 1)) return false;
-    }
-    return true;
-}
-
-static bool add_names(const struct names *l, struct sink *o) {
-    struct group g;
-    size_t at = 0;
-    for (uint32_t got; (got = next_names(o->set, l, &at, &g));) {
-        if (got > 2) set_prefetch(o->set, g.names, got);
-        if (!emit_group(o, &g, (1u << got) - 1)) return false;
-    }
-    return true;
-}
-
-static void take_all_out(struct set *from, const struct set *x) {
-    struct group g;
-    struct set_walk w = {0};
-    struct set_item m;
-    for (uint32_t got; !set_is_empty(from) && (got = next_group(x, &w, &g));) {
-        if (got > 2) set_prefetch(from, g.names, got);
-        for (uint32_t i = 0; i < got && !set_is_empty(from); i++)
-            if (set_find(from, &g.names[i], &m)) set_remove(from, &m);
-    }
-}
-
-static void intersect(struct sources *s, struct sink *o) {
-    qsort(s->sets, s->n, sizeof *s->sets, by_count);
-    if (set_is_empty(&s->sets[0])) return;
-    walk_first(s->sets, s->n, true, o);
-}
-
-/* Whether SDIFF takes the others' members out of a copy of the first. */
-static bool takes_out(uint64_t first, uint64_t sum, uint32_t there) { return first * there / 2 > sum; }
-
-static bool diff_takes_out(const struct sources *s) {
-    uint64_t sum = 0;
-    uint32_t there = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        sum += set_count(&s->sets[i]);
-        there += !set_is_empty(&s->sets[i]);
-    }
-    return takes_out(set_count(&s->sets[0]), sum, there);
-}
-
-static bool first_is_among_others(const struct sources *s) {
-    for (uint32_t i = 1; i < s->n; i++)
-        if (is_same(&s->sets[0], &s->sets[i])) return true;
-    return false;
-}
-
-static void subtract(struct sources *s, bool take_out, struct sink *o) {
-    if (set_is_empty(&s->sets[0]) || first_is_among_others(s)) return;
-    if (!take_out) {
-        qsort(s->sets + 1, s->n - 1, sizeof *s->sets, by_count_descending);
-        walk_first(s->sets, s->n, false, o);
-        return;
-    }
-    if (!add_all(&s->sets[0], o)) return;
-    for (uint32_t i = 1; i < s->n && !set_is_empty(o->set); i++) take_all_out(o->set, &s->sets[i]);
-}
-
-static void unite(const struct sources *s, struct sink *o) {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (!add_all(&s->sets[i], o)) return;
-}
-
 /* ---- with all shards at hand ---- */
-
-static void combine(const struct question *q, struct sources *s, bool take_out, struct sink *o) {
-    switch (q->operation) {
-    case INTER: intersect(s, o); break;
-    case UNION: unite(s, o); break;
-    case DIFF: subtract(s, take_out, o); break;
-    }
-}
 
 /* The result becomes the value of a key; how many members it has is the reply. */
 static void store(struct shard *home, struct key *k, struct set *result, bool refused, struct reply *r) {
@@ -290,29 +68,6 @@ static size_t gives_back(const struct key *k) {
     return k->entry && entry_type(k->entry) == TYPE_SET && !container_is_large(k->entry) ? key_memory(k->entry) : 0;
 }
 
-/* Through a set: what is stored, and what can't be known before all sources were seen. */
-static void through_set(
-    const struct question *q, const struct spread *x, const struct hop *h, struct sources *s, bool take_out, struct reply *r) {
-    struct shard *home = q->stores ? spread_shard(x, h, 0) : x->shards[0];
-    struct set result = set_new(home);
-    struct sink o = {.set = &result, .ints_max = set_ints_max()};
-    struct key k;
-    if (q->stores) {
-        spread_write(x, h, 0, NULL, &k);
-        o.budget = home;
-        o.gives = gives_back(&k);
-    }
-    combine(q, s, take_out, &o);
-    bool refused = o.refused || (q->stores && !fits(&o));
-    if (q->stores) {
-        store(home, &k, &result, refused, r);
-        return;
-    }
-    if (refused) reply_refused(home, r);
-    else reply_all_items(r, &result);
-    set_drop(home, &result);
-}
-
 static void reply_values(struct reply *r, struct reply *values, uint64_t n) {
     reply_set(r, n);
     if (values->size) reply_take(r, values, 0, values->size);
@@ -320,22 +75,135 @@ static void reply_values(struct reply *r, struct reply *values, uint64_t n) {
     reply_drop(values);
 }
 
-static void answer(const struct question *q, const struct spread *x, const struct hop *h, struct reply *r) {
-    struct sources s;
-    struct reply values = {.resp = r->resp};
-    if (!open_all(x, h, q->first, &s, r)) return;
-    bool take_out = q->operation == DIFF && diff_takes_out(&s);
-    struct sink o = {.values = q->counts ? NULL : &values, .limit = q->limit};
-    if (s.n == 1 && !q->stores && !q->counts) {
-        reply_all_items(r, &s.sets[0]);
-    } else if (q->stores || q->operation == UNION || take_out) {
-        through_set(q, x, h, &s, take_out, r);
-    } else {
-        combine(q, &s, false, &o);
-        if (q->counts) reply_int(r, (int64_t)o.n);
-        else reply_values(r, &values, o.n);
+/* A command on shards that are at hand, under way. */
+struct answer {
+    struct question q;
+    struct combination c;
+    bool single,
+        through_set; /* single: one set's members are the answer; through_set: what is stored, and what can't be known before all sources were seen */
+    bool lists; /* all is combined, the members are being replied */
+    struct listing listing;
+    struct shard *home; /* where the result is made */
+    struct set result;
+    struct reply values;
+    uint64_t cost;
+};
+
+static bool is_taken_out(const struct sources *s) {
+    uint64_t sum = 0;
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        sum += set_count(&s->sets[i]);
+        there += !set_is_empty(&s->sets[i]);
     }
+    return diff_takes_out(set_count(&s->sets[0]), sum, there);
+}
+
+/* False: an error was replied. */
+static bool answer_begin(
+    struct answer *a, const struct question *q, const struct spread *x, const struct hop *h, bool again, struct reply *r) {
+    struct sources s;
+    struct key k;
+    *a = (struct answer){.q = *q, .c.operation = q->operation, .values.resp = r->resp};
+    a->home = q->stores ? spread_shard(x, h, 0) : x->shards[0];
+    if (!open_all(x, h, q->first, again, &s, r)) return false;
+    a->c.takes_out = q->operation == DIFF && is_taken_out(&s);
+    a->single = s.n == 1 && !q->stores && !q->counts;
+    a->through_set = q->stores || q->operation == UNION || a->c.takes_out;
+    a->result = set_new(a->home);
+    a->cost = combine_cost(&a->c, &s);
     sources_drop(&s);
+    if (a->through_set) a->c.o = (struct sink){.set = &a->result, .ints_max = set_ints_max()};
+    else a->c.o = (struct sink){.values = q->counts ? NULL : &a->values, .limit = q->limit};
+    if (!q->stores) return true;
+    spread_write(x, h, 0, NULL, &k);
+    a->c.o.budget = a->home;
+    a->c.o.gives = gives_back(&k);
+    return true;
+}
+
+/* All sources were seen. False: the members of the result are to be replied. */
+static bool conclude(struct answer *a, const struct spread *x, const struct hop *h, struct reply *r) {
+    struct sink *o = &a->c.o;
+    bool refused = o->refused || (a->q.stores && !sink_fits(o));
+    struct key k;
+    if (a->q.stores) {
+        spread_write(x, h, 0, NULL, &k);
+        store(a->home, &k, &a->result, refused, r);
+    } else if (a->through_set) {
+        if (!refused) return false;
+        reply_refused(a->home, r);
+        set_drop(a->home, &a->result);
+    } else if (a->q.counts) {
+        reply_int(r, (int64_t)o->n);
+    } else {
+        reply_values(r, &a->values, o->n);
+    }
+    return true;
+}
+
+/* Goes on. False: there is more. */
+static bool answer_go_on(struct answer *a, const struct spread *x, const struct hop *h, struct reply *r, uint64_t cost) {
+    struct sources s;
+    bool done = false;
+    if (a->lists && !a->single) {
+        done = list_members(&a->listing, &a->result, r, cost);
+        if (done) set_drop(a->home, &a->result);
+        return done;
+    }
+    if (!open_all(x, h, a->q.first, true, &s, r)) {
+        set_drop(a->home, &a->result);
+        return true;
+    }
+    if (a->single) done = list_members(&a->listing, &s.sets[0], r, cost);
+    else a->lists = combine(&a->c, &s, cost);
+    sources_drop(&s);
+    return done || (a->lists && conclude(a, x, h, r));
+}
+
+static void answer(const struct question *q, const struct spread *x, const struct hop *h, struct reply *r) {
+    struct answer a;
+    if (!answer_begin(&a, q, x, h, false, r)) return;
+    while (!answer_go_on(&a, x, h, r, UINT64_MAX)) {}
+}
+
+static struct answer *answer_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct answer *)(uintptr_t)h->state : NULL; }
+
+static void answer_end(struct hop *h, struct answer *a) {
+    mi_free(a);
+    h->state = 0;
+}
+
+void answer_drop(struct shard *s, struct hop *h, struct reply *r) {
+    struct answer *a = answer_of(h);
+    (void)r;
+    set_drop(s, &a->result);
+    reply_drop(&a->values);
+    answer_end(h, a);
+}
+
+/* As a plain hop, in slices if it has much to do. */
+static enum hop_result answer_on_one(const struct question *q, struct shard *s, struct hop *h, struct reply *r) {
+    struct spread x = {&s, 1};
+    struct answer *a = answer_of(h), small;
+    if (!h->state) {
+        if (!answer_begin(&small, q, &x, h, false, r)) return HOP_DONE;
+        if (small.cost > SLICE_COST) return HOP_AGAIN;
+        while (!answer_go_on(&small, &x, h, r, UINT64_MAX)) {}
+        return HOP_DONE;
+    }
+    if (!a) {
+        a = mi_malloc(sizeof *a);
+        if (!a) reply_no_memory(r);
+        if (!a || !answer_begin(a, q, &x, h, true, r)) {
+            mi_free(a);
+            return HOP_DONE;
+        }
+        h->state = (uint64_t)(uintptr_t)a;
+    }
+    if (!answer_go_on(a, &x, h, r, SLICE_COST)) return HOP_AGAIN;
+    answer_end(h, a);
+    return HOP_DONE;
 }
 
 /* SINTERCARD's arguments around its keys. False: an error was replied. */
@@ -379,25 +247,49 @@ void sintercard(const struct spread *x, struct hop *h, struct reply *r) {
     if (card_options(h->argv, h->argc, &q.limit, r)) answer(&q, x, h, r);
 }
 
+enum hop_result sinter_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&inter, s, h, r); }
+enum hop_result sunion_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&unites, s, h, r); }
+enum hop_result sdiff_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&diff, s, h, r); }
+enum hop_result sinterstore_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&inter_store, s, h, r); }
+enum hop_result sunionstore_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&union_store, s, h, r); }
+enum hop_result sdiffstore_on_one(struct shard *s, struct hop *h, struct reply *r) { return answer_on_one(&diff_store, s, h, r); }
+enum hop_result sintercard_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct question q = {.operation = INTER, .counts = true};
+    return card_options(h->argv, h->argc, &q.limit, r) ? answer_on_one(&q, s, h, r) : HOP_DONE;
+}
+
 /* ---- over several shards ---- */
 
-/* A command under way. What hops write is written by one shard at a time: each its own sizes and list, or the one list that goes round. */
+/* A command under way. What hops write is written by one shard at a time: each its own sizes, list and part, or the one list that goes round. */
 struct algebra {
     struct question q;
     uint32_t n_keys, n_shards, home; /* home: the shard that makes a set of the result */
     uint16_t *shards;                /* of each key */
     uint64_t *sizes;                 /* of each key's set */
-    struct names *lists;             /* by shard; what goes round is the first */
+    struct names *lists, left;       /* by shard; what goes round is the first, and what is left of it */
+    struct names_at at;              /* where one is being read */
+    struct combination *parts;       /* by shard */
     uint16_t *order;                 /* INTER, DIFF: whose turn is when */
     uint32_t n_order, turn;
     bool takes_out;  /* as diff_takes_out(), */
     bool first_ints; /* and the first set's copy would be an intset */
-    bool finishes;
+    bool replied;    /* the last wave's hop did */
+    bool large;      /* it goes on in slices: some shard has many members */
+    /* The end, on the home shard. */
+    bool finishes, united, lists_members; /* united: a union's members on this shard are in the result */
+    uint32_t list;                        /* which is being read */
+    struct set result;
+    struct listing listing;
+    struct reply values;
 };
 
 void algebra_drop(struct algebra *a) {
     if (!a) return;
     for (uint32_t i = 0; a->lists && i < a->n_shards; i++) names_drop(&a->lists[i]);
+    names_drop(&a->left);
+    reply_drop(&a->values);
+    if (!set_is_empty(&a->result)) set_drop(server.threads[a->home]->shard, &a->result); /* the process ends */
+    mi_free(a->parts);
     mi_free(a->shards);
     mi_free(a->sizes);
     mi_free(a->lists);
@@ -415,7 +307,8 @@ static struct algebra *algebra_new(const struct thread *t, const struct task *k,
     a->sizes = mi_calloc(k->n_keys, sizeof *a->sizes);
     a->lists = mi_calloc(t->n_threads, sizeof *a->lists);
     a->order = mi_calloc(t->n_threads, sizeof *a->order);
-    if (!a->shards || !a->sizes || !a->lists || !a->order) {
+    a->parts = mi_calloc(t->n_threads, sizeof *a->parts);
+    if (!a->shards || !a->sizes || !a->lists || !a->order || !a->parts) {
         algebra_drop(a);
         return NULL;
     }
@@ -440,24 +333,73 @@ static bool open_here(struct shard *s, const struct hop *h, const struct algebra
     return true;
 }
 
-/* Step 0: the sizes of all sets; a union's shards give their members, too. */
-static enum hop_result measure(struct shard *s, struct hop *h, struct reply *r) {
-    struct algebra *a = algebra_of(h);
-    struct sink o = {.names = &a->lists[s->id]};
+/* False: a source is no set, and that is replied. */
+static bool measure_here(struct shard *s, const struct hop *h, struct algebra *a, struct reply *r) {
     for (uint32_t i = a->q.first; i < a->n_keys; i++) {
         struct key k;
         if (a->shards[i] != s->id) continue;
         key_read_nth(s, h, i, &k);
-        if (!is_set(&k, r)) return HOP_DONE;
+        if (!is_set(&k, r)) return false;
         struct set x = set_open(s, &k);
         a->sizes[i] = set_count(&x);
-        if (a->q.operation == UNION && s->id != a->home) add_all(&x, &o);
     }
-    if (o.refused) reply_no_memory(r);
+    return true;
+}
+
+/* What is done of it at once: all of it, unless it is large. */
+static uint64_t slice_cost(const struct algebra *a) { return a->large ? SLICE_COST : UINT64_MAX; }
+
+/* Goes on with the sources of this shard. False: there is more. */
+static bool combine_here(struct shard *s, const struct hop *h, const struct algebra *a, struct combination *c, struct reply *r) {
+    struct sources o;
+    if (!open_here(s, h, a, &o, r)) return true;
+    bool done = combine(c, &o, slice_cost(a));
+    sources_drop(&o);
+    return done;
+}
+
+/* The members of a union's sources of a shard that is not the result's. */
+static enum hop_result collect(struct shard *s, struct hop *h, struct reply *r) {
+    struct algebra *a = algebra_of(h);
+    struct combination *c = &a->parts[s->id];
+    if (!c->begun) *c = (struct combination){.operation = UNION, .begun = true, .o.names = &a->lists[s->id]};
+    if (!combine_here(s, h, a, c, r)) return HOP_AGAIN;
+    if (c->o.refused) reply_no_memory(r);
     return HOP_DONE;
 }
 
+static uint64_t members_on(const struct algebra *a, uint32_t shard) {
+    uint64_t sum = 0;
+    for (uint32_t i = a->q.first; i < a->n_keys; i++)
+        if (a->shards[i] == shard) sum += a->sizes[i];
+    return sum;
+}
+
+/* Step 0: the sizes of all sets; a union's shards that have few members give them, too. */
+static enum hop_result measure(struct shard *s, struct hop *h, struct reply *r) {
+    struct algebra *a = algebra_of(h);
+    if (!measure_here(s, h, a, r) || a->q.operation != UNION || s->id == a->home || members_on(a, s->id) > SLICE_COST) return HOP_DONE;
+    return collect(s, h, r);
+}
+
 static bool is_last_turn(const struct algebra *a) { return a->turn == a->n_order; }
+
+/* Where the results of a turn go: on in a list, or into the reply. */
+static struct sink sink_of_turn(struct algebra *a, struct names *list) {
+    if (a->q.stores || !is_last_turn(a)) return (struct sink){.names = list};
+    return (struct sink){.values = a->q.counts ? NULL : &a->values, .limit = a->q.limit};
+}
+
+static void end_turn(struct algebra *a, const struct combination *c, struct reply *r) {
+    if (c->o.refused) {
+        reply_no_memory(r);
+        return;
+    }
+    if (c->o.names) return;
+    if (a->q.counts) reply_int(r, (int64_t)c->o.n);
+    else reply_values(r, &a->values, c->o.n);
+    a->replied = true;
+}
 
 /* Whether adding all members of a set one by one would make an intset of them. */
 static bool would_be_ints(const struct set *x) {
@@ -472,61 +414,89 @@ static bool would_be_ints(const struct set *x) {
 /* The first turn: what may be in the result by the sets that lie here. */
 static enum hop_result begin(struct shard *s, struct hop *h, struct reply *r) {
     struct algebra *a = algebra_of(h);
+    struct combination *c = &a->parts[s->id];
     struct sources o;
-    struct sink to = {.names = &a->lists[0], .limit = is_last_turn(a) ? a->q.limit : 0};
-    if (!open_here(s, h, a, &o, r)) return HOP_DONE;
-    if (a->takes_out) a->first_ints = would_be_ints(&o.sets[0]);
-    combine(&a->q, &o, false, &to);
-    sources_drop(&o);
-    if (to.refused) reply_no_memory(r);
+    if (!c->begun) {
+        *c = (struct combination){.operation = a->q.operation, .begun = true, .o = sink_of_turn(a, &a->lists[0])};
+        a->values.resp = h->resp;
+        if (!open_here(s, h, a, &o, r)) return HOP_DONE;
+        if (a->takes_out) a->first_ints = would_be_ints(&o.sets[0]);
+        sources_drop(&o);
+    }
+    if (!combine_here(s, h, a, c, r)) return HOP_AGAIN;
+    end_turn(a, c, r);
     return HOP_DONE;
 }
 
 /* A later turn: what is left of the list. */
 static enum hop_result go_on(struct shard *s, struct hop *h, struct reply *r) {
     struct algebra *a = algebra_of(h);
-    struct sources o;
-    struct names from = a->lists[0], left = {0};
-    struct sink to = {.names = &left, .limit = is_last_turn(a) ? a->q.limit : 0};
-    struct group g;
-    size_t at = 0;
-    if (!open_here(s, h, a, &o, r)) return HOP_DONE;
-    for (uint32_t got; (got = next_names(&o.sets[0], &from, &at, &g));)
-        if (!emit_group(&to, &g, filter(&g, (1u << got) - 1, o.sets, o.n, a->q.operation == INTER))) break;
-    sources_drop(&o);
+    struct combination *c = &a->parts[s->id];
+    struct sources here;
+    if (!c->begun) {
+        *c = (struct combination){.operation = a->q.operation, .begun = true, .o = sink_of_turn(a, &a->left)};
+        a->values.resp = h->resp;
+        a->at = (struct names_at){0};
+    }
+    if (!open_here(s, h, a, &here, r)) return HOP_DONE;
+    bool done = filter_names(&a->lists[0], &a->at, &here, a->q.operation == INTER, &c->o, slice_cost(a));
+    sources_drop(&here);
+    if (!done) return HOP_AGAIN;
     names_drop(&a->lists[0]);
-    a->lists[0] = left;
-    if (to.refused) reply_no_memory(r);
+    a->lists[0] = a->left;
+    a->left = (struct names){0};
+    end_turn(a, c, r);
     return HOP_DONE;
+}
+
+/* Makes the result of the lists, and of what a union has here. False: there is more. */
+static bool make_result(struct shard *s, const struct hop *h, struct algebra *a, struct combination *c, struct reply *r) {
+    struct key k;
+    if (!c->begun || c->o.names) {
+        *c = (struct combination){.operation = UNION, .begun = true, .o = {.set = &a->result, .ints_max = set_ints_max()}};
+        a->result = set_new(s);
+        a->at = (struct names_at){0};
+        if (a->q.stores) {
+            key_write_nth(s, h, 0, &k);
+            c->o.budget = s;
+            c->o.gives = gives_back(&k);
+        }
+    }
+    if (a->q.operation == UNION && !a->united) {
+        if (!combine_here(s, h, a, c, r)) return false;
+        a->united = true;
+    }
+    for (; a->list < a->n_shards && !c->o.refused; a->list++, a->at = (struct names_at){0})
+        if (!combine_names(&a->lists[a->list], &a->at, &c->o, slice_cost(a))) return false;
+    return true;
+}
+
+/* False: there is more. */
+static bool list_result(struct shard *s, struct algebra *a, struct reply *r) {
+    if (!list_members(&a->listing, &a->result, r, slice_cost(a))) return false;
+    set_drop(s, &a->result);
+    return true;
 }
 
 /* The end, on the home shard, where a set is made of the lists. */
 static enum hop_result finish(struct shard *s, struct hop *h, struct reply *r) {
     struct algebra *a = algebra_of(h);
-    struct set result = set_new(s);
-    struct sink o = {.set = &result, .ints_max = set_ints_max()};
-    struct sources here = {0};
+    struct combination *c = &a->parts[s->id];
     struct key k;
+    if (a->lists_members) return list_result(s, a, r) ? HOP_DONE : HOP_AGAIN;
+    if (!make_result(s, h, a, c, r)) return HOP_AGAIN;
+    if (a->takes_out && !a->first_ints && set_convert(&a->result)) c->o.refused = true;
+    bool refused = c->o.refused || (a->q.stores && !sink_fits(&c->o));
+    a->lists_members = !a->q.stores && !refused;
+    if (a->lists_members) return !a->large && list_result(s, a, r) ? HOP_DONE : HOP_AGAIN;
     if (a->q.stores) {
         key_write_nth(s, h, 0, &k);
-        o.budget = s;
-        o.gives = gives_back(&k);
+        store(s, &k, &a->result, refused, r);
+    } else {
+        reply_refused(s, r);
+        set_drop(s, &a->result);
     }
-    if (a->q.operation == UNION) {
-        if (!open_here(s, h, a, &here, r)) return HOP_DONE;
-        unite(&here, &o);
-        sources_drop(&here);
-    }
-    for (uint32_t i = 0; i < a->n_shards && !o.refused; i++) add_names(&a->lists[i], &o);
-    if (a->takes_out && !a->first_ints && set_convert(&result)) o.refused = true;
-    bool refused = o.refused || (a->q.stores && !fits(&o));
-    if (a->q.stores) {
-        store(s, &k, &result, refused, r);
-        return HOP_DONE;
-    }
-    if (refused) reply_refused(s, r);
-    else reply_all_items(r, &result);
-    set_drop(s, &result);
+    a->result = set_new(s);
     return HOP_DONE;
 }
 
@@ -555,7 +525,7 @@ static bool plan(struct algebra *a) {
     }
     if (a->q.operation == DIFF) {
         if (!a->sizes[first]) return false;
-        a->takes_out = takes_out(a->sizes[first], sum, there);
+        a->takes_out = diff_takes_out(a->sizes[first], sum, there);
         a->order[a->n_order++] = a->shards[first];
         for (uint32_t s = 0; s < a->n_shards; s++)
             if (s != a->shards[first] && has_members_on(a, s)) a->order[a->n_order++] = (uint16_t)s;
@@ -596,24 +566,29 @@ static bool start(struct thread *t, struct task *k, struct reply *r) {
     return true;
 }
 
-/* The result is in the list that went round. */
-static void reply_list(const struct algebra *a, struct reply *r) {
-    const struct names *l = &a->lists[0];
-    const char *text;
-    size_t at = 0;
-    uint32_t size;
-    if (a->q.counts) {
-        reply_int(r, (int64_t)l->n);
-        return;
+/* A hop of what may be large. */
+static void hop_on(struct thread *t, struct task *k, uint32_t shard, hop_fn *run) {
+    if (k->carrier->algebra->large) steps_hop_in_slices(t, k, shard, run);
+    else steps_hop(t, k, shard, run);
+}
+
+/* Once all is measured: the second wave of a union, for the shards that have many members. */
+static bool collect_large(struct thread *t, struct task *k, struct algebra *a) {
+    bool any = false;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        uint64_t n = members_on(a, s);
+        a->large |= n > SLICE_COST;
+        if (a->q.operation != UNION || s == a->home || n <= SLICE_COST) continue;
+        steps_hop_in_slices(t, k, s, collect);
+        any = true;
     }
-    reply_set(r, l->n);
-    while ((text = names_next(l, &at, &size))) reply_bulk(r, text, size);
+    return any;
 }
 
 bool algebra_steps(struct thread *t, struct task *k, struct reply *r) {
     struct algebra *a = k->carrier->algebra;
     if (k->step == 0) return start(t, k, r);
-    if (a->finishes) {
+    if (a->finishes || a->replied) {
         task_take_whole(t, k);
         return false;
     }
@@ -621,12 +596,14 @@ bool algebra_steps(struct thread *t, struct task *k, struct reply *r) {
     bool plans = k->step == 1 && a->q.operation != UNION;
     if (plans && !plan(a)) a->n_order = 0;
     steps_new_wave(t, k);
+    if (k->step == 1 && collect_large(t, k, a)) return true;
     if (a->turn < a->n_order && (plans || a->lists[0].n)) {
-        steps_hop(t, k, a->order[a->turn++], plans ? begin : go_on);
+        hop_on(t, k, a->order[a->turn++], plans ? begin : go_on);
         return true;
     }
     a->finishes = a->q.stores || a->q.operation == UNION;
-    if (a->finishes) steps_hop(t, k, a->home, finish);
-    else reply_list(a, r);
+    if (a->finishes) hop_on(t, k, a->home, finish);
+    else if (a->q.counts) reply_int(r, 0);
+    else reply_set(r, 0);
     return a->finishes;
 }

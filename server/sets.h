@@ -15,6 +15,8 @@ void reply_all_items(struct reply *r, const struct set *x);
 
 /* set_algebra.c */
 spread_fn sinter, sunion, sdiff, sinterstore, sunionstore, sdiffstore, sintercard;
+hop_fn sinter_on_one, sunion_on_one, sdiff_on_one, sinterstore_on_one, sunionstore_on_one, sdiffstore_on_one, sintercard_on_one;
+hop_drop_fn answer_drop;
 steps_fn algebra_steps;
 struct algebra;
 /* Frees what its steps left (or NULL). */

@@ -73,6 +73,11 @@ void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run) {
     b->hops[0].key_first = k->key_first;
 }
 
+void steps_hop_in_slices(struct thread *t, struct task *k, uint32_t shard, hop_fn *run) {
+    steps_hop(t, k, shard, run);
+    k->pieces[shard]->owner_only = true;
+}
+
 static void hop_on(struct thread *t, struct task *k, uint32_t nth, hop_fn *run) { steps_hop(t, k, steps_shard_of(t, k, nth), run); }
 
 void steps_new_wave(struct thread *t, struct task *k) { task_forget_wave(t, k); }

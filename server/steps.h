@@ -35,6 +35,8 @@ uint32_t steps_shard_of(const struct thread *t, const struct task *k, uint32_t n
 void steps_new_wave(struct thread *t, struct task *k);
 /* a hop for a shard, in the next wave: it sees all arguments, and the carrier (one a shard); */
 void steps_hop(struct thread *t, struct task *k, uint32_t shard, hop_fn *run);
+/* the same of one that may go on in slices: the shard's own thread runs it; */
+void steps_hop_in_slices(struct thread *t, struct task *k, uint32_t shard, hop_fn *run);
 struct carrier *steps_carrier(const struct hop *h);
 /* replies the error that a hop of the wave replied, if one did. */
 bool steps_take_error(struct thread *t, struct task *k, struct reply *r);

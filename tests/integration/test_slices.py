@@ -106,3 +106,61 @@ def test_large_values_are_populated_one_a_slice(start):
     assert client.command('GETRANGE', 'k:59', 0, 9) == b'value:59\0\0'
     assert client.command('GETRANGE', 'k:59', -2, -1) == b'\0\0'
     assert server.resident_bytes() < 400 << 20      # 600 MB of zeros were not written
+
+
+SETS = {'a': {b'm:%d' % i for i in range(0, 60000)}, 'b': {b'm:%d' % i for i in range(0, 90000, 2)}, 'c': {b'm:%d' % i for i in range(0, 60000, 3)}}
+
+
+def fill_sets(client, tag):
+    for name, members in SETS.items():
+        members = sorted(members)
+        client.pipeline([('SADD', tag + name, *members[at:at + 5000]) for at in range(0, len(members), 5000)])
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('tag', ['{t}', ''])
+def test_sets_are_combined_in_slices(server, tag):
+    """Over one shard and over several; what is expected is what Python makes of them."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    fill_sets(slow, tag)
+    x, y, z = (SETS[name] for name in 'abc')
+    keys = [tag + name for name in 'abc']
+    slow.command('SET', tag + 'x', 'y')
+    for command, expected in (('SINTER', x & y & z), ('SUNION', x | y | z), ('SDIFF', x - y - z)):
+        before = long_slices(server)
+        got = slow.command(command, *keys)
+        assert len(got) == len(expected) and set(got) == expected
+        assert long_slices(server) >= before + 10 or not tag
+        before = long_slices(server)
+        assert slow.command(command + 'STORE', tag + 'to', *keys) == len(expected)
+        assert long_slices(server) >= before + 10 or not tag
+        assert set(slow.command('SMEMBERS', tag + 'to')) == expected
+        slow.pipeline([('MULTI',), (command, *keys), (command + 'STORE', tag + 'to', *keys)])
+        inside = slow.command('EXEC')
+        assert set(inside[0]) == expected and inside[1] == len(expected)
+        assert answered_first(slow, encode(command, *keys), other, ('GET', tag + 'x'), b'y')
+        assert answered_first(slow, encode(command + 'STORE', tag + 'to', *keys), other, ('GET', tag + 'x'), b'y')
+    few = tag + 'few'       # the others' members are taken out of a copy of the first, or the first's are looked for in them
+    slow.command('SADD', few, *(b'm:%d' % i for i in range(5)))
+    assert set(slow.command('SDIFF', keys[0], few)) == {m for m in x if int(m[2:]) >= 5}
+    assert slow.command('SDIFF', few, *keys) == [] and set(slow.command('SUNION', keys[0])) == x
+    assert slow.command('SINTERCARD', 3, *keys) == len(x & y & z) and slow.command('SINTERCARD', 3, *keys, 'LIMIT', 5000) == 5000
+    assert slow.command('SDIFF', keys[0], keys[0]) == [] and slow.command('SINTER', keys[0], tag + 'none') == []
+    assert slow.command('SUNIONSTORE', keys[0], *keys) == len(x | y | z) == slow.command('SCARD', keys[0])
+
+
+def test_a_server_ends_and_clients_leave_while_sets_are_combined(start):
+    server = start()
+    slow = server.client(timeout=PATIENCE)
+    fill_sets(slow, '{t}')
+    fill_sets(slow, '')
+    for tag in ('{t}', ''):
+        for command in (('SUNION', tag + 'a', tag + 'b'), ('SINTERSTORE', tag + 'to', tag + 'a', tag + 'b'), ('SDIFF', tag + 'a', tag + 'c')):
+            gone = server.client()
+            gone.send(encode(*command) * 2)
+            gone.close()
+    assert slow.command('SINTERCARD', 2, '{t}a', '{t}b') == 30000
+    for _ in range(3):
+        server.client().send(encode('SUNION', '{t}a', '{t}b', '{t}c') * 3)
+        server.client().send(encode('SUNIONSTORE', 'to', 'a', 'b', 'c') * 3)
+    server.stop()

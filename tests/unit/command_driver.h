@@ -241,6 +241,10 @@ static void driver_run_args(struct driver *d) {
     switch ((enum plan)row->plan) {
     case PLAN_SINGLE: driver_hop(*first, row->on_shard, &h, &d->out); break;
     case PLAN_SPREAD:
+        if (one && row->on_shard && !(row->flags & CMD_SLICED)) {
+            driver_hop(*first, row->on_shard, &h, &d->out);
+            break;
+        }
         row->on_spread(&x, &h, &d->out);
         if (h.state) driver_hop(d->shards[0], row->on_shard, &h, &d->out);
         break;

@@ -99,7 +99,7 @@ static void moves_and_results(void **state) { driver_each(moves_and_results_body
 /* ---- algebra against a model ---- */
 
 #define MODEL_SETS 5u
-#define MODEL_MEMBERS 600u
+#define MODEL_MEMBERS 4000u
 
 static uint64_t random_state = 88172645463325252u;
 static uint32_t below(uint32_t n) {
@@ -117,14 +117,14 @@ struct model {
 };
 
 static void fill_set(struct driver *d, struct model *m, unsigned set) {
-    static const uint32_t sizes[] = {0, 1, 5, 50, 400};
-    char line[16384];
+    static const uint32_t sizes[] = {0, 1, 5, 50, 400, 2500}; /* of the largest, combinations go on in slices */
+    char line[40000];
     uint32_t from = below(2) ? 0 : below(MODEL_MEMBERS / 2), of = 1 + below(MODEL_MEMBERS / 2 + (from ? 0 : below(2) * MODEL_MEMBERS / 2));
     snprintf(line, sizeof line, "DEL set%u", set);
     free(driver_run(d, line));
     memset(m->has[set], 0, sizeof m->has[set]);
     size_t at = (size_t)snprintf(line, sizeof line, "SADD set%u", set);
-    uint32_t n = sizes[below(5)];
+    uint32_t n = sizes[below(6)];
     for (uint32_t i = 0; i < n; i++) {
         char text[16];
         uint32_t member = from + below(of);
