@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "server/field_scan.h"
 #include "server/glob.h"
 #include "server/keys.h"
 
@@ -96,10 +97,7 @@ uint32_t cursor_shard(const struct arg *cursor, uint32_t shards) {
 }
 
 static bool parse_scan(const struct hop *h, struct walk *w, uint64_t *cursor, int64_t *count, struct reply *r) {
-    if (!parse_cursor(&h->argv[1], cursor)) {
-        reply_error(r, "ERR invalid cursor");
-        return false;
-    }
+    if (!scan_cursor(&h->argv[1], cursor, r)) return false;
     *count = 10;
     for (uint32_t i = 2; i < h->argc; i += 2) {
         const struct arg *word = &h->argv[i], *v = word + 1;

@@ -7,13 +7,11 @@ Variables: KEYS (1000000), HASHES (100000), FIELDS (5000000), REQUESTS (1000000)
 """
 
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from measure import in_turn, rounds  # noqa: E402
-from sets import row, used  # noqa: E402
-from subjects import Subject, cpus, on  # noqa: E402
+from beside import HEAD, cells, load, row, used  # noqa: E402
+from subjects import Subject, cpus  # noqa: E402
 
 KEYS, HASHES, FIELDS, REQUESTS = (int(os.environ.get(name, otherwise)) for name, otherwise in (('KEYS', 1000000), ('HASHES', 100000), ('FIELDS', 5000000), ('REQUESTS', 1000000)))
 LARGE = 10000       # fields of the hash whose bytes are counted
@@ -43,13 +41,6 @@ def bytes_of_large(subject):
     return (used(subject) - before) / LARGE
 
 
-def load(subject, of, requests, command):
-    """of: what __rand_int__ is drawn from."""
-    before = subject.cpu_s()
-    subprocess.run([*on(cpus()[1]), 'redis-benchmark', '-p', str(subject.port), '-q', '-P', '16', '-r', str(of), '-n', str(requests), *command], check=True, stdout=subprocess.DEVNULL)
-    return (subject.cpu_s() - before) * 1e6 / requests
-
-
 def fill_hashes(subject):
     """HASHES hashes of 100 fields, named as redis-benchmark draws them."""
     with subject.client() as c:
@@ -69,7 +60,7 @@ TESTS = [
 def main():
     with Subject('redis-server', cpu_list=cpus()[0]) as redis, Subject('darter', cpu_list=cpus()[0]) as darter:
         both = {'redis': redis, 'darter': darter}
-        print('| what | redis-server | Darter | Darter, prefetch none | ratio |\n|---|---|---|---|---|')
+        print(HEAD)
         for name, measure in ('bytes a field, hashes of 10', bytes_of_small), ('bytes a field, a hash of %d' % LARGE, bytes_of_large):
             found = {which: [measure(subject)] for which, subject in both.items()}
             row(name, found['redis'], found['darter'], found['darter'], form='%.1f')
@@ -77,18 +68,8 @@ def main():
             load(subject, KEYS, 2 * KEYS, TESTS[0][2])
             fill_hashes(subject)
             load(subject, FIELDS, 2 * FIELDS, TESTS[3][2])
-
-        def without(measure):
-            darter.ask('CONFIG', 'SET', 'prefetch', 'none')
-            try:
-                return measure(darter)
-            finally:
-                darter.ask('CONFIG', 'SET', 'prefetch', 'full')
         for name, of, command in TESTS:
-            def measure(subject, of=of, command=command):
-                return load(subject, of, REQUESTS, command)
-            measured = in_turn({'redis': lambda: measure(redis), 'darter': lambda: measure(darter), 'none': lambda: without(measure)}, rounds())
-            row('%s, 16 deep, us' % name, measured['redis'], measured['darter'], measured['none'])
+            row('%s, 16 deep, us' % name, *cells(redis, darter, lambda s, of=of, c=command: load(s, of, REQUESTS, c)))
 
 
 if __name__ == '__main__':

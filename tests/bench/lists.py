@@ -10,9 +10,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from hashes import load  # noqa: E402
-from measure import in_turn, rounds  # noqa: E402
-from sets import row, used  # noqa: E402
+from beside import HEAD, cells, load, row, used  # noqa: E402
 from subjects import Subject, cpus  # noqa: E402
 
 KEYS, ELEMENTS, REQUESTS = (int(os.environ.get(name, 1000000)) for name in ('KEYS', 'ELEMENTS', 'REQUESTS'))
@@ -58,24 +56,16 @@ TESTS = [
 def main():
     with Subject('redis-server', cpu_list=cpus()[0]) as redis, Subject('darter', cpu_list=cpus()[0]) as darter:
         both = {'redis': redis, 'darter': darter}
-        print('| what | redis-server | Darter | Darter, prefetch none | ratio |\n|---|---|---|---|---|')
+        print(HEAD)
         for name, measure in BYTES:
             found = {which: [measure(subject)] for which, subject in both.items()}
             row(name, found['redis'], found['darter'], found['darter'], form='%.1f')
         for subject in both.values():
             load(subject, KEYS, 3 * KEYS, TESTS[0][1])
-
-        def without(measure):
-            darter.ask('CONFIG', 'SET', 'prefetch', 'none')
-            try:
-                return measure(darter)
-            finally:
-                darter.ask('CONFIG', 'SET', 'prefetch', 'full')
         for name, command, part in TESTS:
             def measure(subject, command=command, part=part):
                 return load(subject, KEYS, max(int(REQUESTS * part), 100), command)
-            measured = in_turn({'redis': lambda: measure(redis), 'darter': lambda: measure(darter), 'none': lambda: without(measure)}, rounds())
-            row('%s, 16 deep, us' % name, measured['redis'], measured['darter'], measured['none'])
+            row('%s, 16 deep, us' % name, *cells(redis, darter, measure))
 
 
 if __name__ == '__main__':

@@ -11,9 +11,7 @@ import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from hashes import load  # noqa: E402
-from measure import in_turn, rounds  # noqa: E402
-from sets import row, used  # noqa: E402
+from beside import HEAD, cells, load, row, used  # noqa: E402
 from subjects import Subject, cpus  # noqa: E402
 
 KEYS, MEMBERS, REQUESTS = (int(os.environ.get(name, otherwise)) for name, otherwise in (('KEYS', 1000000), ('MEMBERS', 5000000), ('REQUESTS', 1000000)))
@@ -76,7 +74,7 @@ LARGE = [['zadd', 'one', '__rand_int__', 'member:__rand_int__'], ['zscore', 'one
 def main():
     with Subject('redis-server', cpu_list=cpus()[0]) as redis, Subject('darter', cpu_list=cpus()[0]) as darter:
         both = {'redis': redis, 'darter': darter}
-        print('| what | redis-server | Darter | Darter, prefetch none | ratio |\n|---|---|---|---|---|')
+        print(HEAD)
         for name, measure in BYTES:
             found = {which: [measure(subject)] for which, subject in both.items()}
             row(name, found['redis'], found['darter'], found['darter'], form='%.1f')
@@ -84,19 +82,11 @@ def main():
             load(subject, KEYS, 2 * KEYS, SMALL[0])
             load(subject, KEYS, 2 * KEYS, ['zadd', 'zset:__rand_int__', '__rand_int__', 'n'])
             fill(subject, 'one', MEMBERS, b'member:%012d', whole)
-
-        def without(measure):
-            darter.ask('CONFIG', 'SET', 'prefetch', 'none')
-            try:
-                return measure(darter)
-            finally:
-                darter.ask('CONFIG', 'SET', 'prefetch', 'full')
         for what, among, commands in (('%d of a few members' % KEYS, KEYS, SMALL), ('one of %d' % MEMBERS, MEMBERS, LARGE)):
             for command in commands:
                 def measure(subject, command=command, among=among):
                     return load(subject, among, REQUESTS, command)
-                measured = in_turn({'redis': lambda: measure(redis), 'darter': lambda: measure(darter), 'none': lambda: without(measure)}, rounds())
-                row('%s, %s, 16 deep, us' % (command[0].upper(), what), measured['redis'], measured['darter'], measured['none'])
+                row('%s, %s, 16 deep, us' % (command[0].upper(), what), *cells(redis, darter, measure))
 
 
 if __name__ == '__main__':

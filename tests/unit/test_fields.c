@@ -12,21 +12,15 @@
 
 #include "shard/fields.h"
 #include "shard/memory.h"
+#include "tests/lib/random.h"
 
 #define NAMES 4096u
 #define TIMES 1000000u
 
 static struct hash_secret secret;
-static uint64_t random_state = 88172645463325252u;
+static struct random dice = {88172645463325252u};
 
-static uint64_t draw(void *arg) {
-    (void)arg;
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static uint32_t below(uint32_t n) { return (uint32_t)(draw(NULL) % n); }
+static uint64_t draw(void *arg) { return random_next(arg); }
 
 static int setup(void **state) {
     uint8_t seed[32] = {7};
@@ -127,8 +121,8 @@ static uint32_t name_of(uint32_t i, char out[400]) {
 }
 
 static uint32_t value_size(void) {
-    uint32_t kind = below(10);
-    return kind == 0 ? below(2000) : kind == 1 ? below(150) : below(20);
+    uint32_t kind = below(&dice, 10);
+    return kind == 0 ? below(&dice, 2000) : kind == 1 ? below(&dice, 150) : below(&dice, 20);
 }
 
 static void check_field(const struct model *model, uint32_t i, const struct field *x, bool values) {
@@ -160,7 +154,7 @@ static void put_one(struct fields *f, struct model *model, uint32_t i, bool valu
     assert_int_equal(found, model->there[i]);
     if (found) check_field(model, i, &was, values);
     uint32_t size = value_size();
-    int64_t at = values && below(4) == 0 ? (int64_t)below(TIMES) : FIELD_NEVER;
+    int64_t at = values && below(&dice, 4) == 0 ? (int64_t)below(&dice, TIMES) : FIELD_NEVER;
     packed_of(&value, value_text, size);
     if (fields_put(f, &name, found ? &was : NULL, values ? &value : NULL, at)) return; /* memory was refused */
     model->n += !found;
@@ -187,7 +181,7 @@ static void time_one(struct fields *f, struct model *model, uint32_t i) {
     char text[400];
     struct field_name name;
     struct field was;
-    int64_t at = below(3) ? (int64_t)below(TIMES) : FIELD_NEVER;
+    int64_t at = below(&dice, 3) ? (int64_t)below(&dice, TIMES) : FIELD_NEVER;
     find_name(f, i, &name, text);
     if (fields_find(f, &name, &was) && !fields_set_time(f, &was, at)) model->at[i] = at;
 }
@@ -200,8 +194,8 @@ static void check_first_time(const struct fields *f, const struct model *model) 
 }
 
 static void expire_some(struct fields *f, struct model *model) {
-    uint32_t most = 1 + below(50), n = 0, left = 0;
-    int64_t before = (int64_t)below(TIMES / 10);
+    uint32_t most = 1 + below(&dice, 50), n = 0, left = 0;
+    int64_t before = (int64_t)below(&dice, TIMES / 10);
     uint32_t gone = fields_expire(f, before, most);
     for (uint32_t i = 0; i < NAMES; i++) {
         char text[400];
@@ -241,12 +235,12 @@ static void live(struct memory *m, uint32_t steps, bool values, bool refused) {
     memset(&model, 0, sizeof model);
     struct fields f = {.memory = m, .secret = &secret};
     for (uint32_t step = 0, grows = 7; step < steps; step++) {
-        if (step % 5000 == 0) grows = 2 + below(8);
-        if (refused && below(20) == 0) memory_fail_after(m, 1 + below(3));
-        uint32_t i = below(below(3) ? NAMES : 200);
-        if (values && below(5) == 0) time_one(&f, &model, i);
-        else if (values && below(500) == 0) expire_some(&f, &model);
-        else if (below(10) < grows) put_one(&f, &model, i, values);
+        if (step % 5000 == 0) grows = 2 + below(&dice, 8);
+        if (refused && below(&dice, 20) == 0) memory_fail_after(m, 1 + below(&dice, 3));
+        uint32_t i = below(&dice, below(&dice, 3) ? NAMES : 200);
+        if (values && below(&dice, 5) == 0) time_one(&f, &model, i);
+        else if (values && below(&dice, 500) == 0) expire_some(&f, &model);
+        else if (below(&dice, 10) < grows) put_one(&f, &model, i, values);
         else remove_one(&f, &model, i, values);
         memory_fail_after(m, 0);
         if (step % 10000 == 9999) check_all(&f, &model, values);
@@ -334,8 +328,8 @@ static void a_scan_meets_what_is_there_all_the_time(void **state) {
         do {
             cursor = fields_scan(&f, cursor, see, NULL);
             if (step++ % 16 == 0) {
-                uint32_t from = NAMES + below(40000), n = below(8000);
-                bool add = below(2);
+                uint32_t from = NAMES + below(&dice, 40000), n = below(&dice, 8000);
+                bool add = below(&dice, 2);
                 for (uint32_t i = 0; i < n; i++) add ? put_number(&f, from + i) : remove_number(&f, from + i);
             }
         } while (cursor);
@@ -352,7 +346,7 @@ static void draw_all(struct memory *m, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) put_number(&f, i);
     for (uint32_t i = 0; i < 200 * n; i++) {
         struct field x;
-        fields_random(&f, draw, NULL, &x);
+        fields_random(&f, draw, &dice, &x);
         times[number_of(&x)]++;
     }
     for (uint32_t i = 0; i < n; i++) chi += ((double)times[i] - 200) * ((double)times[i] - 200) / 200;

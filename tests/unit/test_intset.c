@@ -11,16 +11,11 @@
 
 #include "shard/intset.h"
 #include "shard/memory.h"
+#include "tests/lib/random.h"
 
 #define MODEL_MAX 700u
 
-static uint64_t random_state = 88172645463325252u;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
+static struct random dice = {88172645463325252u};
 
 static int setup(void **state) {
     *state = memory_new(false);
@@ -54,11 +49,11 @@ static void check(struct memory *m, const struct intset *x, const struct model *
 static int64_t draw_number(unsigned widest) {
     static const int64_t edges[] = {0, -1, 1, INT16_MAX, INT16_MIN, INT16_MAX + 1, INT16_MIN - 1, INT32_MAX, INT32_MIN,
         (int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1, INT64_MAX, INT64_MIN};
-    switch (draw() % widest) {
-    case 0: return (int64_t)(draw() % 1000) - 500;
-    case 1: return ((int64_t)(draw() % 600) - 300) * 7001;
-    case 2: return edges[draw() % (sizeof edges / sizeof *edges)];
-    default: return ((int64_t)(draw() % 600) - 300) * (int64_t)30000000000000;
+    switch (below(&dice, widest)) {
+    case 0: return (int64_t)below(&dice, 1000) - 500;
+    case 1: return ((int64_t)below(&dice, 600) - 300) * 7001;
+    case 2: return edges[below(&dice, sizeof edges / sizeof *edges)];
+    default: return ((int64_t)below(&dice, 600) - 300) * (int64_t)30000000000000;
     }
 }
 
@@ -68,14 +63,14 @@ static void live(struct memory *m, uint32_t steps, unsigned widest, bool refused
     model.n = 0;
     for (uint32_t step = 0, grows = 8; step < steps; step++) {
         uint32_t index = UINT32_MAX, place;
-        if (step % 4000 == 0) grows = 2 + (uint32_t)(draw() % 8);
+        if (step % 4000 == 0) grows = 2 + below(&dice, 8);
         int64_t v = draw_number(widest);
         place = model_place(&model, v);
         bool there = place < model.n && model.v[place] == v;
         assert_int_equal(intset_find(x, v, &index), there);
         assert_int_equal(index, place);
-        if (refused && draw() % 10 == 0) memory_fail_after(m, 1);
-        if (draw() % 10 < grows && !there && model.n < MODEL_MAX) {
+        if (refused && one_in(&dice, 10)) memory_fail_after(m, 1);
+        if (below(&dice, 10) < grows && !there && model.n < MODEL_MAX) {
             if (!intset_add(m, &x, v, index)) {
                 memmove(model.v + place + 1, model.v + place, (model.n - place) * sizeof *model.v);
                 model.v[place] = v;

@@ -13,21 +13,15 @@
 #include "shard/container.h"
 #include "shard/memory.h"
 #include "shard/set.h"
+#include "tests/lib/random.h"
 
 #define NAMES 2048u
 #define INTS_MAX 100
 
 static struct hash_secret secret;
-static uint64_t random_state = 88172645463325252u;
+static struct random dice = {88172645463325252u};
 
-static uint64_t draw(void *arg) {
-    (void)arg;
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static uint32_t below(uint32_t n) { return (uint32_t)(draw(NULL) % n); }
+static uint64_t draw(void *arg) { return random_next(arg); }
 
 static struct shard *new_shard(uint32_t id) {
     uint8_t seed[32] = {7};
@@ -146,7 +140,7 @@ static void check(struct shard *s, const char *key, const struct model *model) {
     for (uint32_t i = 0; i < NAMES; i += SET_GROUP) {
         struct field_name names[SET_GROUP];
         char texts[SET_GROUP][400];
-        uint32_t expected = 0, of = (uint32_t)draw(NULL) & ((1u << SET_GROUP) - 1);
+        uint32_t expected = 0, of = (uint32_t)draw(&dice) & ((1u << SET_GROUP) - 1);
         for (uint32_t j = 0; j < SET_GROUP; j++) {
             names[j] = name_of(&x, i + j, texts[j]);
             expected |= (uint32_t)model->there[i + j] << j;
@@ -154,7 +148,7 @@ static void check(struct shard *s, const char *key, const struct model *model) {
         assert_int_equal(set_probe(&x, names, of), expected & of);
     }
     if (!k.entry) return;
-    set_random(&x, draw, NULL, &m);
+    set_random(&x, draw, &dice, &m);
     assert_true(model->there[index_of(&x, &m)]);
     size_t others = memory_used(s->memory) - memory_usable_packed(entry_size(k.entry)) - container_memory(k.entry);
     if (!around) around = others;
@@ -167,14 +161,14 @@ static void live(struct shard *s, uint32_t steps, bool refused) {
     around = 0;
     for (uint32_t step = 0, grows = 7, names = NAMES; step < steps; step++) {
         if (step % 3000 == 0) {
-            grows = 2 + below(8);
-            names = below(2) ? NAMES / 2 : below(2) ? 150 : NAMES;
-            if (below(2)) /* all anew, so that it is an intset again */
+            grows = 2 + below(&dice, 8);
+            names = below(&dice, 2) ? NAMES / 2 : below(&dice, 2) ? 150 : NAMES;
+            if (below(&dice, 2)) /* all anew, so that it is an intset again */
                 for (uint32_t i = 0; i < NAMES; i++) take(s, "set", &model, i);
         }
-        uint32_t i = below(names);
-        if (refused && below(10) == 0) memory_fail_after(s->memory, 1 + below(4));
-        if (below(10) < grows) assert_true(add(s, "set", &model, i) != -ENOMEM || refused);
+        uint32_t i = below(&dice, names);
+        if (refused && below(&dice, 10) == 0) memory_fail_after(s->memory, 1 + below(&dice, 4));
+        if (below(&dice, 10) < grows) assert_true(add(s, "set", &model, i) != -ENOMEM || refused);
         else take(s, "set", &model, i);
         memory_fail_after(s->memory, 0);
         if (step % 5000 == 4999) check(s, "set", &model);
@@ -214,15 +208,16 @@ static void what_it_needs_is_enough(void **state) {
     struct shard *s = *state;
     for (unsigned round = 0; round < 2000; round++) {
         struct set x = set_new(s);
-        for (uint32_t i = below(below(4) ? 100 : 1000); i; i--) add_number(&x, below(3) ? i : i * 100000000, below(3) ? 512 : 20);
-        uint32_t n = 1 + below(100), kind = below(3);
+        for (uint32_t i = below(&dice, below(&dice, 4) ? 100 : 1000); i; i--)
+            add_number(&x, below(&dice, 3) ? i : i * 100000000, below(&dice, 3) ? 512 : 20);
+        uint32_t n = 1 + below(&dice, 100), kind = below(&dice, 3);
         size_t used = memory_used(s->memory), needs = set_needs(&x, n);
         for (uint32_t i = 0; i < n; i++) {
             char text[400];
             struct field_name name = name_of(&x,
-                kind == 0       ? below(NAMES / 2)
-                    : kind == 1 ? below(NAMES)
-                                : NAMES / 2 + below(NAMES / 2),
+                kind == 0       ? below(&dice, NAMES / 2)
+                    : kind == 1 ? below(&dice, NAMES)
+                                : NAMES / 2 + below(&dice, NAMES / 2),
                 text);
             needs += set_needs_member(&name);
             assert_true(set_add(&x, &name, 512) >= 0);

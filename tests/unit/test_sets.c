@@ -2,6 +2,7 @@
 #include "tests/unit/command_driver.h"
 
 #include "shard/set.h"
+#include "tests/lib/random.h"
 
 #define WRONG_TYPE "-WRONGTYPE Operation against a key holding the wrong kind of value|"
 #define SYNTAX "-ERR syntax error|"
@@ -101,13 +102,7 @@ static void moves_and_results(void **state) { driver_each(moves_and_results_body
 #define MODEL_SETS 5u
 #define MODEL_MEMBERS 4000u
 
-static uint64_t random_state = 88172645463325252u;
-static uint32_t below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state % n);
-}
+static struct random dice = {88172645463325252u};
 
 /* The first half are integers. */
 static unsigned member_text(uint32_t i, char out[16]) { return (unsigned)snprintf(out, 16, i < MODEL_MEMBERS / 2 ? "%u" : "m%u", i); }
@@ -119,15 +114,16 @@ struct model {
 static void fill_set(struct driver *d, struct model *m, unsigned set) {
     static const uint32_t sizes[] = {0, 1, 5, 50, 400, 2500}; /* of the largest, combinations go on in slices */
     char line[40000];
-    uint32_t from = below(2) ? 0 : below(MODEL_MEMBERS / 2), of = 1 + below(MODEL_MEMBERS / 2 + (from ? 0 : below(2) * MODEL_MEMBERS / 2));
+    uint32_t from = below(&dice, 2) ? 0 : below(&dice, MODEL_MEMBERS / 2),
+             of = 1 + below(&dice, MODEL_MEMBERS / 2 + (from ? 0 : below(&dice, 2) * MODEL_MEMBERS / 2));
     snprintf(line, sizeof line, "DEL set%u", set);
     free(driver_run(d, line));
     memset(m->has[set], 0, sizeof m->has[set]);
     size_t at = (size_t)snprintf(line, sizeof line, "SADD set%u", set);
-    uint32_t n = sizes[below(6)];
+    uint32_t n = sizes[below(&dice, 6)];
     for (uint32_t i = 0; i < n; i++) {
         char text[16];
-        uint32_t member = from + below(of);
+        uint32_t member = from + below(&dice, of);
         member_text(member, text);
         at += (size_t)snprintf(line + at, sizeof line - at, " %s", text);
         m->has[set][member] = true;
@@ -171,11 +167,11 @@ static uint32_t count_of(const bool has[MODEL_MEMBERS]) {
 
 static void ask(struct driver *d, struct model *m) {
     static const char *const names[] = {"SINTER", "SUNION", "SDIFF"};
-    unsigned operation = below(3), n = 1 + below(MODEL_SETS), sets[MODEL_SETS], to = below(MODEL_SETS);
-    bool stores = below(3) == 0, expected[MODEL_MEMBERS], found[MODEL_MEMBERS];
+    unsigned operation = below(&dice, 3), n = 1 + below(&dice, MODEL_SETS), sets[MODEL_SETS], to = below(&dice, MODEL_SETS);
+    bool stores = below(&dice, 3) == 0, expected[MODEL_MEMBERS], found[MODEL_MEMBERS];
     char line[200], keys[100] = "", *got;
     for (unsigned i = 0; i < n; i++) {
-        sets[i] = below(MODEL_SETS);
+        sets[i] = below(&dice, MODEL_SETS);
         snprintf(keys + strlen(keys), sizeof keys - strlen(keys), " set%u", sets[i]);
     }
     combine(m, operation, sets, n, expected);
@@ -187,8 +183,8 @@ static void ask(struct driver *d, struct model *m) {
         EXPECT(d, line, reply);
         memcpy(m->has[to], expected, sizeof expected);
         snprintf(line, sizeof line, "SMEMBERS set%u", to);
-    } else if (operation == 0 && below(3) == 0) {
-        uint32_t limit = below(2) ? below(20) : 0;
+    } else if (operation == 0 && below(&dice, 3) == 0) {
+        uint32_t limit = below(&dice, 2) ? below(&dice, 20) : 0;
         char reply[32];
         snprintf(line, sizeof line, "SINTERCARD %u%s LIMIT %u", n, keys, limit);
         snprintf(reply, sizeof reply, ":%u|", limit && limit < count ? limit : count);
@@ -232,7 +228,7 @@ static void algebra_body(struct driver *d) {
     make_tables(d);
     size_t before = used(d);
     for (unsigned round = 0; round < 3000; round++) {
-        if (round % 4 == 0) fill_set(d, &m, below(MODEL_SETS));
+        if (round % 4 == 0) fill_set(d, &m, below(&dice, MODEL_SETS));
         ask(d, &m);
     }
     for (unsigned i = 0; i < MODEL_SETS; i++) {

@@ -9,6 +9,7 @@
 
 #include "shard/memory.h"
 #include "shard/wheel.h"
+#include "tests/lib/random.h"
 
 #define START_MS INT64_C(1700000000000)
 #define SECOND INT64_C(1000)
@@ -17,14 +18,9 @@
 #define NOT_ARMED INT64_MIN
 #define MODEL_MAX 40000u
 
-static uint64_t random_state = 88172645463325252u;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static int64_t below(int64_t n) { return (int64_t)(draw() % (uint64_t)n); }
+static struct random dice = {88172645463325252u};
+/* Times are larger than what below() draws. */
+static int64_t draw(int64_t n) { return (int64_t)(random_next(&dice) % (uint64_t)n); }
 
 struct model {
     struct memory *memory;
@@ -115,20 +111,20 @@ static void check(const struct model *m) {
 
 static int64_t random_delay(void) {
     static const int64_t scales[] = {20, 300, 5 * SECOND, 100 * SECOND, 20 * 60 * SECOND, 10 * HOUR, 200 * HOUR, 8000 * HOUR, 30 * YEAR};
-    return below(scales[below(sizeof scales / sizeof scales[0])]);
+    return draw(scales[draw(sizeof scales / sizeof scales[0])]);
 }
 
 static void fires_in_a_random_life_as_the_model_does(void **state) {
     struct model *m = *state;
     for (uint32_t step = 0; step < 30000; step++) {
-        unsigned what = (unsigned)below(100);
+        unsigned what = (unsigned)draw(100);
         if (what < 60 && m->n < MODEL_MAX) add(m, m->now_ms + random_delay() - (what == 0 ? 10000 : 0));
-        else if (what < 90) m->now_ms += below(what < 75 ? 40 : 3000);
+        else if (what < 90) m->now_ms += draw(what < 75 ? 40 : 3000);
         else if (what < 95) m->now_ms += random_delay() / 8;
-        else if (what < 98) m->now_ms -= below(what == 97 ? 3 * HOUR : 50);
+        else if (what < 98) m->now_ms -= draw(what == 97 ? 3 * HOUR : 50);
         else m->now_ms = wheel_next_due(&m->wheel) < INT64_MAX / 2 ? wheel_next_due(&m->wheel) : m->now_ms;
         if (what >= 60) {
-            fire(m, 1 + (size_t)below(300));
+            fire(m, 1 + (size_t)draw(300));
             if (step % 16 == 0) check(m);
         }
     }
@@ -175,7 +171,7 @@ static void a_record_comes_at_its_time_exactly_to_the_tick(void **state) {
 
 static void what_lives_up_to_seventeen_minutes_comes_once(void **state) {
     struct model *m = *state;
-    for (uint32_t i = 0; i < 5000; i++) add(m, m->now_ms + below(1000 * SECOND));
+    for (uint32_t i = 0; i < 5000; i++) add(m, m->now_ms + draw(1000 * SECOND));
     while (m->armed) {
         m->now_ms = wheel_next_due(&m->wheel);
         fire(m, 32);
@@ -225,7 +221,7 @@ static void the_clock_may_go_back(void **state) {
     int64_t base = m->now_ms;
     for (uint32_t i = 0; i < 2000; i++) add(m, base + random_delay());
     for (unsigned i = 0; i < 40; i++) {
-        m->now_ms = base + below(2) * random_delay() - below(2) * random_delay();
+        m->now_ms = base + draw(2) * random_delay() - draw(2) * random_delay();
         fire(m, 16);
         check(m);
     }
@@ -236,7 +232,7 @@ static void the_clock_may_go_back(void **state) {
 /* A step back and forth by one tick, as the clocks of two cores may be apart: must not look everything up again. */
 static void a_jittering_clock_costs_little(void **state) {
     struct model *m = *state;
-    for (uint32_t i = 0; i < 10000; i++) add(m, m->now_ms + below(HOUR));
+    for (uint32_t i = 0; i < 10000; i++) add(m, m->now_ms + draw(HOUR));
     for (unsigned i = 0; i < 20000; i++) {
         m->now_ms += i % 2 ? 20 : -15;
         fire(m, 32);
@@ -261,7 +257,7 @@ static void taking_is_bounded_also_while_a_slot_is_dealt_out(void **state) {
     struct model *m = *state;
     /* All in one slot of level 2 (from the 4th unit of 17.5 min on), then at its beginning. */
     int64_t unit = (int64_t)WHEEL_TICK_MS << 16, begin = (m->now_ms / unit + 4) * unit;
-    for (uint32_t i = 0; i < 30000; i++) add(m, begin + below(unit - 1));
+    for (uint32_t i = 0; i < 30000; i++) add(m, begin + draw(unit - 1));
     m->now_ms = begin;
     uint64_t out[8];
     uint32_t calls = 0, taken = 0;
@@ -301,7 +297,7 @@ static void refused_memory_changes_nothing(void **state) {
     for (uint32_t i = 0; i < 3000; i++) {
         uint64_t records = m->wheel.records;
         size_t used = memory_used(m->memory);
-        int64_t next = wheel_next_due(&m->wheel), due = m->now_ms + below(HOUR);
+        int64_t next = wheel_next_due(&m->wheel), due = m->now_ms + draw(HOUR);
         memory_fail_after(m->memory, 1);
         if (wheel_add(&m->wheel, due, record_of(m->n))) {
             refused++;
