@@ -1,15 +1,15 @@
-/* List commands that wait for an element: BLPOP, BRPOP, BLMPOP. What each asks for; how it is taken. The waiting is waiting.h's. */
+/* List commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH. What each asks for; how it is taken. The waiting is waiting.h's. */
 #include "server/lists.h"
 #include "server/waiting.h"
 
-static bool find(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
+bool find_list(struct shard *s, const struct hop *h, uint32_t nth, struct key *k) {
     const struct arg *name = hop_key(h, nth);
     return key_find(s, s->dbs[h->db], hop_hash(h, nth), name->p, name->size, k);
 }
 
 static enum readiness ready(struct shard *s, const struct hop *h, uint32_t nth) {
     struct key k;
-    if (!find(s, h, nth, &k)) return KEY_NOT_READY;
+    if (!find_list(s, h, nth, &k)) return KEY_NOT_READY;
     return entry_type(k.entry) == TYPE_LIST ? KEY_READY : KEY_WRONG_TYPE;
 }
 
@@ -23,7 +23,7 @@ static bool read_pop_one(const struct arg *argv, uint32_t argc, struct waiting_f
 
 static void take_one(struct shard *s, struct hop *h, uint32_t nth, enum list_end end, struct reply *r) {
     struct key k;
-    if (!find(s, h, nth, &k)) {
+    if (!find_list(s, h, nth, &k)) {
         reply_null_array(r);
         return;
     }
@@ -53,8 +53,31 @@ static void take_some(struct shard *s, struct hop *h, uint32_t nth, struct reply
     struct multi_pop asked;
     struct key k;
     if (!read_pop(h->argv, h->argc, 2, &asked, r)) return;
-    if (find(s, h, nth, &k)) pop_of_many(s, &k, &asked, r);
+    if (find_list(s, h, nth, &k)) pop_of_many(s, &k, &asked, r);
     else reply_null_array(r);
 }
 
 const struct blocking blmpop = {.parse = read_pop_some, .ready = ready, .take = take_some, .nothing = reply_null_array};
+
+/* ---- BLMOVE, BRPOPLPUSH ---- */
+
+static bool read_move(const struct arg *argv, uint32_t argc, struct waiting_for *x, struct reply *r) {
+    struct hop h = {.argv = (struct arg *)(uintptr_t)argv, .argc = argc};
+    enum list_end from, to;
+    if (!read_ends(&h, &from, &to, r)) return false;
+    x->key_first = 1;
+    x->n_keys = 2;
+    return waiting_seconds(&argv[argc - 1], &x->timeout_ms, r);
+}
+
+static void take_and_move(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+    (void)nth;
+    list_moving.all(s, s, h, r);
+}
+
+const struct blocking blmove = {.parse = read_move,
+    .ready = ready,
+    .take = take_and_move,
+    .nothing = reply_null_array,
+    .nothing_at_once = reply_null,
+    .moving = &list_moving};

@@ -5,14 +5,14 @@
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
+#include "server/waiting.h"
 
 /* ---- LMOVE, RPOPLPUSH ---- */
 
-/* From which end to which. False: an error was replied. */
-static bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, struct reply *r) {
+bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, struct reply *r) {
     *from = LIST_TAIL;
     *to = LIST_HEAD;
-    if (h->argc == 3 || (arg_end(&h->argv[3], from) && arg_end(&h->argv[4], to))) return true;
+    if (h->argc < 5 || (arg_end(&h->argv[3], from) && arg_end(&h->argv[4], to))) return true;
     reply_syntax_error(r);
     return false;
 }
@@ -58,6 +58,26 @@ static void rotate(struct shard *s, struct key *k, enum list_end from, enum list
     if (copy != few) mi_free(copy);
 }
 
+/* From a list that is there. src->slot may be out of date. */
+static void move_one(
+    struct shard *source, struct key *src, enum list_end from, struct shard *target, struct key *dst, enum list_end to, struct reply *r) {
+    if (!is_list(src, r) || !is_list(dst, r)) return;
+    if (src->entry == dst->entry) {
+        rotate(source, src, from, to, r);
+        return;
+    }
+    struct list l = open_list(source, src);
+    struct list_item i;
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    list_peek(&l, from, &i);
+    const char *text = list_text(&i, scratch, &size);
+    if (!push_moved(target, dst, to, text, size, r)) return;
+    reply_bulk(r, text, size);
+    src->slot = NULL; /* the insertion may have moved it */
+    take_moved(source, src, from);
+}
+
 static void move_element(const struct spread *x, struct hop *h, struct reply *r) {
     struct shard *source, *target;
     struct key src, dst;
@@ -66,32 +86,78 @@ static void move_element(const struct spread *x, struct hop *h, struct reply *r)
     bool found = spread_write(x, h, 0, &source, &src);
     spread_write(x, h, 1, &target, &dst);
     src.slot = NULL; /* the second look may have deleted a key */
-    if (!found) reply_null(r);
-    else if (!is_list(&src, r) || !is_list(&dst, r)) return;
-    else if (src.entry == dst.entry) rotate(source, &src, from, to, r);
-    else {
-        struct list l = open_list(source, &src);
-        struct list_item i;
-        char scratch[INT64_TEXT_SIZE];
-        uint32_t size;
-        list_peek(&l, from, &i);
-        const char *text = list_text(&i, scratch, &size);
-        if (!push_moved(target, &dst, to, text, size, r)) return;
-        reply_bulk(r, text, size);
-        src.slot = NULL; /* and the insertion may have moved it */
-        take_moved(source, &src, from);
-    }
+    if (found) move_one(source, &src, from, target, &dst, to, r);
+    else reply_null(r);
 }
 
 void lmove(const struct spread *x, struct hop *h, struct reply *r) { move_element(x, h, r); }
 void rpoplpush(const struct spread *x, struct hop *h, struct reply *r) { move_element(x, h, r); }
 
-/* Over two shards: what is carried from one to the other. */
+/* ---- the same for BLMOVE, BRPOPLPUSH ---- */
+
+static void move_at_once(struct shard *source, struct shard *target, struct hop *h, struct reply *r) {
+    struct key src, dst;
+    enum list_end from, to;
+    if (!read_ends(h, &from, &to, r)) return;
+    bool found = find_list(source, h, 0, &src);
+    find_list(target, h, 1, &dst);
+    src.slot = NULL;
+    if (found) move_one(source, &src, from, target, &dst, to, r);
+    else reply_null(r);
+}
+
+/* ---- over two shards ---- */
+
+/* What is carried from one to the other. */
 struct carried {
     enum list_end from, to;
     uint32_t size;
     char text[];
 };
+
+/* A copy of what is at the end of a list. NULL: no memory. */
+static struct carried *carry(struct shard *s, const struct key *k, enum list_end from, enum list_end to) {
+    struct list l = open_list(s, k);
+    struct list_item i;
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    list_peek(&l, from, &i);
+    const char *text = list_text(&i, scratch, &size);
+    struct carried *c = mi_malloc(sizeof *c + size);
+    if (!c) return NULL;
+    *c = (struct carried){from, to, size};
+    memcpy(c->text, text, size);
+    return c;
+}
+
+static void *copy_waited(struct shard *s, const struct hop *h) {
+    enum list_end from, to;
+    struct key k;
+    read_ends(h, &from, &to, NULL);
+    return find_list(s, h, 0, &k) ? carry(s, &k, from, to) : NULL;
+}
+
+static void put_waited(struct shard *s, const struct hop *h, const void *copy, struct reply *r) {
+    const struct carried *c = copy;
+    struct key k;
+    find_list(s, h, 1, &k);
+    if (is_list(&k, r)) push_moved(s, &k, c->to, c->text, c->size, r);
+}
+
+static void remove_waited(struct shard *s, const struct hop *h) {
+    enum list_end from, to;
+    struct key k;
+    read_ends(h, &from, &to, NULL);
+    if (find_list(s, h, 0, &k)) take_moved(s, &k, from);
+}
+
+static void reply_waited(const void *copy, struct reply *r) {
+    const struct carried *c = copy;
+    reply_bulk(r, c->text, c->size);
+}
+
+const struct moving list_moving = {
+    .all = move_at_once, .copy = copy_waited, .put = put_waited, .remove = remove_waited, .reply = reply_waited};
 
 static void drop_carried(struct thread *t, void *own) {
     (void)t;
@@ -101,23 +167,12 @@ static void drop_carried(struct thread *t, void *own) {
 static enum hop_result look_at_source(struct shard *s, struct hop *h, struct reply *r) {
     struct carrier *x = steps_carrier(h);
     enum list_end from, to;
-    struct list_item i;
     struct key k;
-    char scratch[INT64_TEXT_SIZE];
-    uint32_t size;
     x->found[0] = key_write_nth(s, h, 0, &k);
     if (!x->found[0] || !is_list(&k, r) || !read_ends(h, &from, &to, r)) return HOP_DONE;
-    struct list l = open_list(s, &k);
-    list_peek(&l, from, &i);
-    const char *text = list_text(&i, scratch, &size);
-    struct carried *c = x->own = mi_malloc(sizeof *c + size);
+    x->own = carry(s, &k, from, to);
     x->drop_own = drop_carried;
-    if (!c) {
-        reply_no_memory(r);
-        return HOP_DONE;
-    }
-    *c = (struct carried){from, to, size};
-    memcpy(c->text, text, size);
+    if (!x->own) reply_no_memory(r);
     return HOP_DONE;
 }
 

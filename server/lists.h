@@ -6,6 +6,8 @@
 #include "server/command.h"
 #include "shard/list.h"
 
+struct moving;
+
 /* Is the key, if it is there, a list? The error is replied. */
 bool is_list(const struct key *k, struct reply *r);
 /* The list of a key that is one. */
@@ -40,12 +42,17 @@ struct multi_pop {
     uint64_t count;
 };
 bool read_pop(const struct arg *argv, uint32_t argc, uint32_t at, struct multi_pop *x, struct reply *r);
+/* LMOVE, RPOPLPUSH and their kin that wait: from which end to which. False: an error was replied. */
+bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, struct reply *r);
+extern const struct moving list_moving;
 /* The key's name, and what is popped. */
 void pop_of_many(struct shard *s, struct key *k, const struct multi_pop *x, struct reply *r);
 spread_fn lmove, rpoplpush, lmpop;
 steps_fn lmove_steps, lmpop_steps;
 
 /* list_blocking.c */
-extern const struct blocking blpop, brpop, blmpop;
+extern const struct blocking blpop, brpop, blmpop, blmove;
+/* The hop's nth key, looked up without counting or touching it. */
+bool find_list(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 
 #endif

@@ -420,8 +420,10 @@ void run_own_batches(struct thread *t, struct thread *of, struct batch *first) {
 void run_message(struct thread *t, struct thread *of, struct message *m) {
     if (m->kind == MESSAGE_RELEASE) outbox_release_arrived(of->shard, m);
     else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(of->shard, m);
-    else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(of->shard, m);
-    else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
+    else if (m->kind == MESSAGE_FORGET) {
+        waiting_forget_arrived(of->shard, m);
+        serve(t, of->shard); /* it may have stood before others */
+    } else if (m->from == t->id) run_own(t, of->shard, (struct batch *)m, NULL);
     else run_foreign(t, of->shard, (struct batch *)m);
 }
 

@@ -15,7 +15,7 @@
 static struct batch *piece(struct thread *t, struct waiting *x, uint32_t shard, hop_fn *run) {
     struct task *k = x->task;
     struct hop *own = &x->request->hop;
-    struct batch *b = task_piece(t, k, shard, k->argv, k->argc, own->n_keys, own->hashes, 1, (uint64_t)(uintptr_t)x);
+    struct batch *b = task_piece(t, k, shard, own->argv, own->argc, own->n_keys, own->hashes, 1, (uint64_t)(uintptr_t)x);
     b->hops[0].run = run;
     b->hops[0].key_first = own->key_first;
     b->now_ms = x->now_ms;
@@ -63,8 +63,72 @@ static uint32_t first_ready(struct thread *t, struct task *k, bool *failed) {
     return shard;
 }
 
+/* ---- moving over two shards ---- */
+
+static bool moves_far(const struct thread *t, const struct waiting *x) {
+    const struct request *q = x->request;
+    return q->row->blocking->moving && request_shard(t, q, 0) != request_shard(t, q, 1);
+}
+
+static void send_one(struct thread *t, struct waiting *x, uint32_t nth, hop_fn *run, enum state state, bool last) {
+    x->state = state;
+    piece(t, x, request_shard(t, x->request, nth), run);
+    transact_send_wave(t, x->task, last);
+}
+
+/* The error of the only piece of a wave becomes the reply. */
+static bool took_error(struct thread *t, struct task *k, struct waiting *x, uint32_t nth) {
+    const struct reply *r = &k->pieces[request_shard(t, x->request, nth)]->replies;
+    if (!r->failed && (!r->size || r->p[0] != '-')) return false;
+    struct reply *to = task_output(t, k);
+    k->reply_at = to->size;
+    if (r->failed) reply_no_memory(to);
+    else reply_bytes(to, r->p, r->size);
+    return true;
+}
+
+static void leave(struct thread *t, struct task *k, struct waiting *x) {
+    x->state = WAITING_LEAVING;
+    transact_let_go(t, k);
+}
+
+/* Nothing is there, for now. */
+static void queue_up(struct thread *t, struct task *k, struct waiting *x) {
+    x->state = WAITING_QUEUING;
+    send_everywhere(t, k, x, waiting_queue_piece, true);
+}
+
+/* What the source's shard found. */
+static void copied(struct thread *t, struct task *k, struct waiting *x) {
+    bool failed = took_error(t, k, x, 0);
+    task_forget_wave(t, k);
+    if (failed) leave(t, k, x);
+    else if (x->moved) send_one(t, x, 1, waiting_put_piece, WAITING_PUTTING, false);
+    else queue_up(t, k, x);
+}
+
+static void put(struct thread *t, struct task *k, struct waiting *x) {
+    bool failed = took_error(t, k, x, 1);
+    task_forget_wave(t, k);
+    if (failed) leave(t, k, x);
+    else send_one(t, x, 0, waiting_remove_piece, WAITING_REMOVING, true);
+}
+
+static void removed(struct thread *t, struct task *k, struct waiting *x) {
+    struct reply *r = task_output(t, k);
+    task_forget_wave(t, k);
+    k->reply_at = r->size;
+    x->request->row->blocking->moving->reply(x->moved, r);
+    transact_end(t, k);
+    waiting_end(t, x);
+}
+
 static void looked(struct thread *t, struct task *k, struct waiting *x) {
     bool failed = false;
+    if (moves_far(t, x)) {
+        copied(t, k, x);
+        return;
+    }
     uint32_t shard = first_ready(t, k, &failed);
     task_forget_wave(t, k);
     if (failed) {
@@ -75,15 +139,12 @@ static void looked(struct thread *t, struct task *k, struct waiting *x) {
         x->state = WAITING_TAKING;
         piece(t, x, shard, waiting_take_piece);
         transact_send_wave(t, k, true);
-    } else {
-        x->state = WAITING_QUEUING;
-        send_everywhere(t, k, x, waiting_queue_piece, true);
-    }
+    } else queue_up(t, k, x);
 }
 
 static void queued(struct thread *t, struct task *k, struct waiting *x) {
     for (uint32_t s = 0; s < t->n_threads; s++)
-        if (k->pieces[s]) x->failed |= k->pieces[s]->replies.failed || k->pieces[s]->replies.p[1] == '0';
+        if (k->pieces[s] && x->halves[s]) x->failed |= k->pieces[s]->replies.failed || k->pieces[s]->replies.p[1] == '0';
     task_forget_wave(t, k);
     transact_end(t, k);
     waiting_park(t, x);
@@ -93,15 +154,17 @@ static void queued(struct thread *t, struct task *k, struct waiting *x) {
 static void on_held(struct thread *t, struct task *k, struct waiting *x) {
     const struct spread *held = course_held(k);
     struct hop h = x->request->hop;
+    const struct moving *moving = x->request->row->blocking->moving;
     bool over = false;
-    for (uint32_t i = 0; i < h.n_keys && !over; i++) {
+    for (uint32_t i = 0; i < waited_keys(x->request->row->blocking, h.n_keys) && !over; i++) {
         struct shard *s = held->shards[request_shard(t, x->request, i)];
         enum readiness ready = x->request->row->blocking->ready(s, &h, i);
         over = ready != KEY_NOT_READY;
         if (!over) continue;
         struct reply *r = &x->reply;
         r->resp = h.resp;
-        waiting_take(s, x->request->row, &h, i, ready, r);
+        if (moving) moving->all(s, held->shards[request_shard(t, x->request, 1)], &h, r);
+        else waiting_take(s, x->request->row, &h, i, ready, r);
     }
     for (uint32_t s = 0; s < held->n && !over; s++)
         if (x->halves[s]) x->failed |= !waiting_queue_up(held->shards[s], x->halves[s]);
@@ -116,10 +179,16 @@ static void go_on(struct thread *t, struct task *k, void *of) {
     case WAITING_TRYING: tried(t, k, x); return;
     case WAITING_SCHEDULED:
         task_forget_wave(t, k);
+        if (moves_far(t, x)) {
+            send_one(t, x, 0, waiting_copy_piece, WAITING_LOOKING, false);
+            return;
+        }
         x->state = WAITING_LOOKING;
         send_everywhere(t, k, x, waiting_look_piece, false);
         return;
     case WAITING_LOOKING: looked(t, k, x); return;
+    case WAITING_PUTTING: put(t, k, x); return;
+    case WAITING_REMOVING: removed(t, k, x); return;
     case WAITING_QUEUING: queued(t, k, x); return;
     case WAITING_TOKEN: on_held(t, k, x); return;
     case WAITING_TAKING:
@@ -166,6 +235,17 @@ static const struct task_course course = {.on = go_on, .gave_up = hold_all, .dro
 
 /* ---- beginning ---- */
 
+/* The same for two keys, of which one is not waited for. */
+static struct intent *set_up_target(struct thread *t, struct task *k, const struct waiting *x, struct intent *next) {
+    const struct request *q = x->request;
+    struct member *m = &k->members[request_shard(t, q, 1)];
+    m->intents = next;
+    m->n_intents = 2;
+    intent_on_database(next++, INTENT_DB, INTENT_WRITE_WITHIN);
+    intent_on_key(next++, INTENT_DB, hop_hash(&q->hop, 1), true);
+    return next;
+}
+
 /* A member for each shard, with intents on its keys. False: no memory. */
 static bool set_up(struct thread *t, struct task *k, const struct waiting *x) {
     const struct request *q = x->request;
@@ -173,6 +253,7 @@ static bool set_up(struct thread *t, struct task *k, const struct waiting *x) {
     struct intent *next = k->intents = mi_malloc((q->hop.n_keys + t->n_threads) * sizeof *next);
     k->members = mi_calloc(t->n_threads, sizeof *k->members);
     if (!next || !k->members) return false;
+    if (moves_far(t, x)) next = set_up_target(t, k, x, next);
     for (uint32_t s = 0; s < t->n_threads; s++) {
         const struct half *half = x->halves[s];
         if (!half) continue;
@@ -192,7 +273,7 @@ static void begin(struct thread *t, struct task *k, struct waiting *x) {
         shard = s;
         n++;
     }
-    if (n == 1) {
+    if (n == 1 && !moves_far(t, x)) {
         x->state = WAITING_TRYING;
         struct batch *b = piece(t, x, shard, waiting_try_piece);
         b->order = PIECE_LOCAL;
@@ -208,6 +289,24 @@ static void begin(struct thread *t, struct task *k, struct waiting *x) {
         waiting_refuse(t, x);
         waiting_end(t, x);
     }
+}
+
+void waiting_try_again(struct thread *t, struct waiting *x) {
+    struct task *k = x->task;
+    waiting_unpark(t, x);
+    x->tries = false;
+    x->listed = true;
+    if (x->ends != ENDS_NOT) {
+        waiting_end_untaken(t, x);
+        return;
+    }
+    /* Nobody else decides while it is busy, and in no list. */
+    atomic_store_explicit(&x->request->claim, false, memory_order_relaxed);
+    mi_free(k->intents);
+    k->intents = NULL;
+    k->txn = (struct txn){0};
+    k->letting_go = k->stood = false;
+    begin(t, k, x);
 }
 
 static void wrong(struct thread *t, struct conn *c, const struct command *row, const struct reply *error) {

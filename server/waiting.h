@@ -19,6 +19,18 @@ struct waiting_for {
     uint32_t key_first, n_keys;
 };
 
+/* Of a command that moves what it takes to its second key, for which it does not wait: BLMOVE. */
+struct moving {
+    /* All of it; both shards are at hand, and may be the same. */
+    void (*all)(struct shard *source, struct shard *target, struct hop *h, struct reply *r);
+    /* Step by step, over two shards, under intents on both keys. A copy of what would be taken, for mi_free; NULL: no memory. */
+    void *(*copy)(struct shard *source, const struct hop *h);
+    /* Puts the copy into the target. Or appends an error, and nothing has changed. */
+    void (*put)(struct shard *target, const struct hop *h, const void *copy, struct reply *r);
+    void (*remove)(struct shard *source, const struct hop *h);
+    void (*reply)(const void *copy, struct reply *r);
+};
+
 /* What makes a blocking command. Its row has .plan = PLAN_BLOCKING, .blocking = this, .on_shard = waiting_at_once, and a key spec. */
 struct blocking {
     /* Reads the arguments. False: an error was replied. */
@@ -27,8 +39,10 @@ struct blocking {
     enum readiness (*ready)(struct shard *s, const struct hop *h, uint32_t nth);
     /* Takes it, and appends one RESP value. On the shard, right after ready() said KEY_READY. */
     void (*take)(struct shard *s, struct hop *h, uint32_t nth, struct reply *r);
-    /* The reply when there is nothing: its time is over, or it is inside MULTI. */
+    /* The reply when its time is over; and inside MULTI, if that is another one. */
     void (*nothing)(struct reply *r);
+    void (*nothing_at_once)(struct reply *r);
+    const struct moving *moving; /* or NULL: take() is all */
 };
 
 /* A timeout in seconds, as Redis reads it: a float; rounded up to a millisecond. False: the error was replied. */

@@ -7,12 +7,18 @@
  *   TAKING      | the shard of the first of these takes                  | done
  *   QUEUING     | on each shard it queues up, then its intents go        | PARKED, SERVING, done
  *   LEAVING     | the intents go, an error was replied                   | done
+ *   PUTTING     | BLMOVE over two shards: what it will take is put into the target | REMOVING, LEAVING
+ *   REMOVING    | and taken from the source                              | done
  *   TOKEN       | it was withdrawn too often: all shards are to stand still, then it does the same there | PARKED, SERVING, done
- *   PARKED      | it stands in the queues                                | SERVING, done
+ *   PARKED      | it stands in the queues                                | SERVING, SCHEDULED, TRYING, done
  *   SERVING     | a shard took before it could be ended                  | done
  *
  * No push is missed between looking and queuing up, as the intents stand. A shard may take from the first queue on, before the last is reached:
  * what it took (MESSAGE_SERVED) then waits for the state PARKED.
+ *
+ * A command that moves what it takes (struct moving) to a key of another shard, or one that a transaction has begun to work on, can't be served where it stands. The shard
+ * tells it to try (`tries`), and lets nobody pass it in its queue meanwhile (waiter.busy). It leaves PARKED for a transaction like its first, which moves, or finds that somebody
+ * was faster: then it is parked as before, with its place and its deadline. So nothing is ever out of both keys, and what it was told to take may be another's, but not another waiter's.
  */
 #ifndef SERVER_WAITING_INTERNAL_H
 #define SERVER_WAITING_INTERNAL_H
@@ -27,6 +33,8 @@ enum state {
     WAITING_TAKING,
     WAITING_QUEUING,
     WAITING_LEAVING,
+    WAITING_PUTTING,
+    WAITING_REMOVING,
     WAITING_TOKEN,
     WAITING_PARKED,
     WAITING_SERVING
@@ -64,7 +72,11 @@ struct waiting {
     enum state state;
     enum outcome outcome; /* TRYING: the shard's */
     bool in_time_table, failed, served, dropped;
-    struct reply reply; /* what was taken */
+    bool listed; /* it stands in its queue already: it was told to try */
+    bool tries;  /* MESSAGE_SERVED says so: nothing was taken. The shard's, until the message is read */
+    enum { ENDS_NOT, ENDS_NOTHING, ENDS_ERROR, ENDS_LEFT } ends; /* what wanted to end it while a shard had its claim */
+    void *moved;                                                 /* the copy */
+    struct reply reply;                                          /* what was taken */
 };
 
 static inline const struct arg *request_key(const struct request *q, uint32_t nth) { return hop_key(&q->hop, nth); }
@@ -82,10 +94,19 @@ struct found {
     uint32_t ready, nth; /* the first of its keys there that is ready */
 };
 hop_fn waiting_try_piece, waiting_look_piece, waiting_take_piece, waiting_queue_piece;
+/* Of BLMOVE over two shards. */
+hop_fn waiting_copy_piece, waiting_put_piece, waiting_remove_piece;
+/* Keys that are waited for. */
+static inline uint32_t waited_keys(const struct blocking *b, uint32_t n_keys) { return b->moving ? 1 : n_keys; }
 /* A key is ready, or has the wrong type. */
 void waiting_take(struct shard *s, const struct command *row, struct hop *h, uint32_t nth, enum readiness ready, struct reply *r);
 /* In this shard's queues. False: no memory; what is listed is forgotten later. */
 bool waiting_queue_up(struct shard *s, struct half *x);
+
+/* ---- waiting.c ---- */
+
+/* It was told to try. */
+void waiting_try_again(struct thread *t, struct waiting *x);
 
 /* ---- waiting_park.c ---- */
 
@@ -98,6 +119,10 @@ void half_free(struct half *x);
 void waiting_park(struct thread *t, struct waiting *x);
 /* The reply that there is no memory. */
 void waiting_refuse(struct thread *t, struct waiting *x);
+/* Stands in no list of parked commands any more. */
+void waiting_unpark(struct thread *t, struct waiting *x);
+/* Its time is over, and the like: replies that, and ends it. */
+void waiting_end_untaken(struct thread *t, struct waiting *x);
 /* The command is over, its reply is made; or what a shard took becomes the reply. */
 void waiting_end(struct thread *t, struct waiting *x);
 void waiting_end_served(struct thread *t, struct waiting *x);

@@ -59,6 +59,7 @@ void waiting_free(struct waiting *x) {
     for (uint32_t i = 0; i < x->reply.n_refs; i++)
         if (x->reply.refs[i].blob) outbox_release_blob(server.threads[x->message.from], x->reply.refs[i].blob);
     reply_drop(&x->reply);
+    mi_free(x->moved);
     mi_free(x->halves);
     mi_free(x);
 }
@@ -66,9 +67,9 @@ void waiting_free(struct waiting *x) {
 /* The halves, with the keys of each shard. False: no memory. */
 static bool make_halves(struct thread *t, struct waiting *x) {
     const struct request *q = x->request;
-    uint32_t *counts = mi_calloc(t->n_threads, sizeof *counts);
+    uint32_t *counts = mi_calloc(t->n_threads, sizeof *counts), n_keys = waited_keys(q->row->blocking, q->hop.n_keys);
     bool enough = counts && x->halves;
-    for (uint32_t i = 0; enough && i < q->hop.n_keys; i++) counts[request_shard(t, q, i)]++;
+    for (uint32_t i = 0; enough && i < n_keys; i++) counts[request_shard(t, q, i)]++;
     for (uint32_t s = 0; enough && s < t->n_threads; s++) {
         if (!counts[s]) continue;
         struct half *half = x->halves[s] = mi_malloc(sizeof *half + counts[s] * sizeof *half->keys);
@@ -78,7 +79,7 @@ static bool make_halves(struct thread *t, struct waiting *x) {
         half->waiter = (struct waiter){.claim = &x->request->claim, .owner = x->request, .keys = half->keys};
         atomic_fetch_add_explicit(&x->request->holders, 1, memory_order_relaxed);
     }
-    for (uint32_t i = 0; enough && i < q->hop.n_keys; i++) {
+    for (uint32_t i = 0; enough && i < n_keys; i++) {
         struct half *half = x->halves[request_shard(t, q, i)];
         half->keys[half->waiter.n++] = (struct wait){.waiter = &half->waiter, .nth = i};
     }
@@ -110,15 +111,17 @@ static void forget_all(struct thread *t, struct waiting *x) {
         struct half *half = x->halves[s];
         if (!half) continue;
         x->halves[s] = NULL;
-        if (s == t->id && (thread_holds(t) || t->n_threads == 1)) waiting_forget_arrived(t->shard, &half->message);
-        else {
+        if (s == t->id && (thread_holds(t) || t->n_threads == 1)) {
+            waiting_forget_arrived(t->shard, &half->message);
+            if (t->shard->waits.ready) waiting_serve(t, t->shard);
+        } else {
             mailbox_push(&t->server->threads[s]->requests, &half->message);
             lend_queued(t, s);
         }
     }
 }
 
-static void unpark(struct thread *t, struct waiting *x) {
+void waiting_unpark(struct thread *t, struct waiting *x) {
     if (x->conn->waiting != x) return;
     x->conn->waiting = NULL;
     deadlines_remove(&t->deadlines, &x->deadline);
@@ -128,7 +131,7 @@ static void unpark(struct thread *t, struct waiting *x) {
 
 void waiting_end(struct thread *t, struct waiting *x) {
     struct task *k = x->task;
-    unpark(t, x);
+    waiting_unpark(t, x);
     forget_all(t, x);
     waiting_free(x);
     course_end(t, k);
@@ -143,28 +146,34 @@ void waiting_end_served(struct thread *t, struct waiting *x) {
     waiting_end(t, x);
 }
 
-/* Whether it is ours to end it. Else a shard has taken for it, and says so. */
+/* Whether it is ours to end it. Else a shard has taken for it, or told it to try, and says so. */
 static bool may_end(struct thread *t, struct waiting *x) {
     if (wait_claim(&(struct waiter){.claim = &x->request->claim})) return true;
-    unpark(t, x);
+    waiting_unpark(t, x);
     x->state = WAITING_SERVING;
     return false;
 }
 
 void waiting_leave(struct conn *c) {
     struct waiting *x = c->waiting;
+    x->ends = ENDS_LEFT;
     if (may_end(c->thread, x)) waiting_end(c->thread, x);
+}
+
+void waiting_end_untaken(struct thread *t, struct waiting *x) {
+    struct reply *r = task_output(t, x->task);
+    x->task->reply_at = r->size;
+    if (x->ends == ENDS_ERROR) reply_error(r, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    else if (x->ends == ENDS_NOTHING) x->request->row->blocking->nothing(r);
+    waiting_end(t, x);
 }
 
 bool waiting_unblock(struct conn *c, bool error) {
     struct waiting *x = c->waiting;
     struct thread *t = c->thread;
+    x->ends = error ? ENDS_ERROR : ENDS_NOTHING;
     if (!may_end(t, x)) return false;
-    struct reply *r = task_output(t, x->task);
-    x->task->reply_at = r->size;
-    if (error) reply_error(r, "UNBLOCKED client unblocked via CLIENT UNBLOCK");
-    else x->request->row->blocking->nothing(r);
-    waiting_end(t, x);
+    waiting_end_untaken(t, x);
     return true;
 }
 
@@ -192,6 +201,11 @@ void waiting_refuse(struct thread *t, struct waiting *x) {
 
 void waiting_park(struct thread *t, struct waiting *x) {
     struct conn *c = x->conn;
+    if (x->served && x->tries) {
+        x->served = false;
+        waiting_try_again(t, x);
+        return;
+    }
     if (x->served) {
         waiting_end_served(t, x);
         return;
@@ -214,5 +228,11 @@ void waiting_park(struct thread *t, struct waiting *x) {
 void waiting_served(struct thread *t, struct message *m) {
     struct waiting *x = (struct waiting *)m;
     x->served = true;
-    if (x->state == WAITING_PARKED || x->state == WAITING_SERVING) waiting_end_served(t, x);
+    if (x->state != WAITING_PARKED && x->state != WAITING_SERVING) return;
+    if (!x->tries) {
+        waiting_end_served(t, x);
+        return;
+    }
+    x->served = false;
+    waiting_try_again(t, x);
 }

@@ -11,6 +11,10 @@ void waiting_take(struct shard *s, const struct command *row, struct hop *h, uin
 
 bool waiting_queue_up(struct shard *s, struct half *x) {
     const struct request *q = x->waiter.owner;
+    if (x->waiter.busy) {
+        wait_resume(s, &x->waiter);
+        return true;
+    }
     for (uint32_t i = 0; i < x->waiter.n; i++) {
         struct wait *w = &x->keys[i];
         const struct arg *key = request_key(q, w->nth);
@@ -65,11 +69,59 @@ enum hop_result waiting_queue_piece(struct shard *s, struct hop *h, struct reply
     return HOP_DONE;
 }
 
+/* ---- moving over two shards ---- */
+
+enum hop_result waiting_copy_piece(struct shard *s, struct hop *h, struct reply *r) {
+    struct waiting *x = waiting_of(h);
+    const struct request *q = x->request;
+    enum readiness ready = q->row->blocking->ready(s, &q->hop, 0);
+    if (ready == KEY_WRONG_TYPE && !x->listed) reply_wrong_type(r);
+    if (ready != KEY_READY) return HOP_DONE;
+    x->moved = q->row->blocking->moving->copy(s, &q->hop);
+    if (!x->moved) reply_no_memory(r);
+    return HOP_DONE;
+}
+
+enum hop_result waiting_put_piece(struct shard *s, struct hop *h, struct reply *r) {
+    const struct waiting *x = waiting_of(h);
+    x->request->row->blocking->moving->put(s, &x->request->hop, x->moved, r);
+    return HOP_DONE;
+}
+
+/* Its place goes with it, so that whoever is behind is served. */
+enum hop_result waiting_remove_piece(struct shard *s, struct hop *h, struct reply *r) {
+    const struct waiting *x = waiting_of(h);
+    (void)r;
+    if (x->listed) wait_forget(s, &x->halves[s->id]->waiter);
+    x->request->row->blocking->moving->remove(s, &x->request->hop);
+    return HOP_DONE;
+}
+
+/* ---- serving ---- */
+
+/* Whether what is taken can be put where it belongs right here: on this shard, and no transaction is at work on it. */
+static bool may_take_here(const struct thread *t, const struct shard *s, const struct request *q) {
+    if (!q->row->blocking->moving) return true;
+    return request_shard(t, q, 1) == s->id && !schedule_holds(&s->schedule, INTENT_DB, hop_hash(&q->hop, 1));
+}
+
+static void tell(struct thread *t, struct waiting *x) {
+    mailbox_push(&t->server->threads[x->message.from]->returns, &x->message);
+    thread_want_wake(t, x->message.from);
+}
+
+/* The waiter is claimed: it is told to try by a transaction, and keeps its place. */
+static void have_it_try(struct thread *t, struct waiter *who) {
+    struct waiting *x = ((struct request *)who->owner)->waiting;
+    who->busy = true;
+    x->tries = true;
+    tell(t, x);
+}
+
 /* The waiter is claimed: takes for it, and tells its thread. */
 static void serve_one(struct thread *t, struct shard *s, struct waiter *who, uint32_t nth) {
     struct request *q = who->owner;
     struct waiting *x = q->waiting;
-    uint32_t home = x->message.from;
     struct hop h = q->hop;
     uint64_t start = cycles_now();
     wait_forget(s, who);
@@ -78,8 +130,7 @@ static void serve_one(struct thread *t, struct shard *s, struct waiter *who, uin
     q->row->blocking->take(s, &h, nth, &x->reply);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     x->cycles = cycles_now() - start;
-    mailbox_push(&t->server->threads[home]->returns, &x->message);
-    thread_want_wake(t, home);
+    tell(t, x);
 }
 
 void waiting_serve(struct thread *t, struct shard *s) {
@@ -89,8 +140,9 @@ void waiting_serve(struct thread *t, struct shard *s) {
         const struct request *q = who->owner;
         uint32_t nth = w->nth;
         if (q->row->blocking->ready(s, &q->hop, nth) != KEY_READY) wait_pass(w);
-        else if (wait_claim(who)) serve_one(t, s, who, nth);
-        else wait_forget(s, who);
+        else if (!wait_claim(who)) wait_forget(s, who);
+        else if (may_take_here(t, s, q)) serve_one(t, s, who, nth);
+        else have_it_try(t, who);
     }
 }
 
@@ -110,14 +162,16 @@ static void at_once(struct thread *t, const struct spread *x, struct hop *h, str
     const struct command *row = command_by_number(h->row);
     struct waiting_for asked;
     if (!row->blocking->parse(h->argv, h->argc, &asked, r)) return;
-    for (uint32_t i = 0; i < asked.n_keys; i++) {
+    for (uint32_t i = 0; i < waited_keys(row->blocking, asked.n_keys); i++) {
         struct shard *s = shard_on(t, x, h, i);
         enum readiness ready = row->blocking->ready(s, h, i);
         if (ready == KEY_NOT_READY) continue;
-        waiting_take(s, row, h, i, ready, r);
+        if (row->blocking->moving) row->blocking->moving->all(s, shard_on(t, x, h, 1), h, r);
+        else waiting_take(s, row, h, i, ready, r);
         return;
     }
-    row->blocking->nothing(r);
+    if (row->blocking->nothing_at_once) row->blocking->nothing_at_once(r);
+    else row->blocking->nothing(r);
 }
 
 enum hop_result waiting_at_once(struct shard *s, struct hop *h, struct reply *r) {

@@ -81,6 +81,9 @@ bool wait_add(struct shard *s, struct wait *w, uint16_t db, uint64_t hash, const
     return true;
 }
 
+static void make_ready(struct waits *t, struct wait_key *k);
+static bool is_there(const struct shard *s, const struct wait_key *k);
+
 static void take_out(struct shard *s, struct wait *w) {
     struct wait_key *k = w->key;
     if (w->next) w->next->previous = w->previous;
@@ -90,12 +93,19 @@ static void take_out(struct shard *s, struct wait *w) {
     if (k->turn == w) k->turn = w->next;
     w->key = NULL;
     s->waits.n--;
+    if (w->waiter->busy && k->first && is_there(s, k)) make_ready(&s->waits, k);
     free_if_unused(s, k);
 }
 
 void wait_forget(struct shard *s, struct waiter *who) {
     for (uint32_t i = 0; i < who->n; i++)
         if (who->keys[i].key) take_out(s, &who->keys[i]);
+}
+
+void wait_resume(struct shard *s, struct waiter *who) {
+    who->busy = false;
+    for (uint32_t i = 0; i < who->n; i++)
+        if (who->keys[i].key && is_there(s, who->keys[i].key)) make_ready(&s->waits, who->keys[i].key);
 }
 
 /* ---- what makes a key ready ---- */
@@ -184,9 +194,10 @@ void wait_let_go(struct shard *s, const struct member *m) {
 }
 
 static struct wait *turn_of(struct shard *s, struct wait_key *k) {
-    while (k->turn && WAIT_FAULT != WAIT_FAULT_CLAIM_IGNORED && atomic_load_explicit(k->turn->waiter->claim, memory_order_acquire))
+    while (k->turn && !k->turn->waiter->busy && WAIT_FAULT != WAIT_FAULT_CLAIM_IGNORED &&
+        atomic_load_explicit(k->turn->waiter->claim, memory_order_acquire))
         wait_forget(s, k->turn->waiter);
-    return k->turn;
+    return k->turn && !k->turn->waiter->busy ? k->turn : NULL;
 }
 
 struct wait *wait_next(struct shard *s) {

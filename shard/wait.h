@@ -54,6 +54,7 @@ struct wait {
 struct waiter {
     _Atomic bool *claim; /* true: it is decided who serves or ends it */
     void *owner;         /* the user's */
+    bool busy;           /* it was told that it is its turn, and tries elsewhere: it keeps its place, and nobody behind it is asked */
     uint32_t n;
     struct wait *keys;
 };
@@ -70,8 +71,10 @@ static inline bool wait_claim(const struct waiter *who) { return !atomic_exchang
 
 /* Lists a waiter's record as the last of a key, with nth and waiter filled in. False: no memory, it is not listed. */
 bool wait_add(struct shard *s, struct wait *w, uint16_t db, uint64_t hash, const char *name, uint32_t size);
-/* Takes all records of a waiter out that are listed; it is the client's side's again. */
+/* Takes all records of a waiter out that are listed; it is the client's side's again. If it was busy, who is behind it may be asked. */
 void wait_forget(struct shard *s, struct waiter *who);
+/* A busy waiter found nothing: it is asked again when its key changes. */
+void wait_resume(struct shard *s, struct waiter *who);
 
 /* Whose turn it is, at the shard's time: the first waiter, of those not passed, of the first key that is ready. Those whose claim was set elsewhere are
  * forgotten on the way. NULL: nobody's. */

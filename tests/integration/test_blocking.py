@@ -1,4 +1,4 @@
-"""List commands that wait: BLPOP, BRPOP, BLMPOP. How waiting itself works is asked in test_waiting.py."""
+"""List commands that wait: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH. How waiting itself works is asked in test_waiting.py."""
 
 import threading
 
@@ -143,3 +143,126 @@ def test_a_timeout_and_unblock_leave_the_list_alone(server):
         assert waiter.command('BRPOP', 'k', 0.02) == NIL_ARRAY
         c.command('RPUSH', 'k', 'a')
         assert c.command('LRANGE', 'k', 0, -1) == [b'a'] and c.command('GET', 'none') == NIL
+
+
+# ---- BLMOVE, BRPOPLPUSH: between keys of one shard, and of two ----
+
+def test_what_is_moved_goes_from_any_key_to_any(server):
+    with server.client() as waiter, server.client() as c:
+        for i, source in enumerate(KEYS):
+            for target in KEYS[i % 3::3]:
+                c.pipeline([('DEL', *KEYS), ('RPUSH', target, 'x')] if source != target else [('DEL', *KEYS)])
+                there = [b'x'] if source != target else []
+                wait(server, waiter, *(('BLMOVE', source, target, 'LEFT', 'RIGHT', 0) if source != target else ('BLPOP', source, 0)))
+                c.command('RPUSH', source, 'a', 'b')
+                assert waiter.read() == (b'a' if source != target else [source, b'a'])
+                assert waiter.command('BLMOVE', source, target, 'RIGHT', 'LEFT', 0) == b'b'
+                assert c.command('LRANGE', target, 0, -1) == ([b'b'] + there + [b'a'] if source != target else [b'b'])
+                assert source == target or c.command('EXISTS', source) == 0
+        assert waiter.command('BRPOPLPUSH', KEYS[0], KEYS[1], 0.01) == NIL_ARRAY
+
+
+@pytest.mark.parametrize('way', BRINGS)
+def test_whatever_brings_a_list_has_it_moved(server, way):
+    for target in KEYS[:5]:
+        with server.client() as waiter, server.client() as pusher:
+            pusher.command('FLUSHALL')
+            wait(server, waiter, 'BRPOPLPUSH', 'to', target, 0)
+            assert not any(isinstance(r, Error) for r in pusher.pipeline(BRINGS[way]))
+            value = waiter.read()
+            pusher.command('SELECT', 0)
+            assert value.strip(b'v') == b'' and pusher.command('LRANGE', target, 0, -1) == [value] and pusher.command('EXISTS', 'to') == 0
+
+
+@pytest.mark.parametrize('targets', [['{q}a', '{q}b'], KEYS], ids=['one shard', 'several shards'])
+def test_who_moves_keeps_its_place_among_who_waits(server, targets):
+    clients = [server.client() for _ in range(12)]
+    for round in range(4 if LIGHT else 12):
+        for i, c in enumerate(clients):
+            wait(server, c, *(('BLMOVE', '{q}', targets[i % len(targets)], 'LEFT', 'RIGHT', 0) if i % 3 else ('BLPOP', '{q}', 0)))
+        with server.client() as pusher:
+            if round % 2:
+                pusher.command('RPUSH', '{q}', *range(len(clients)))
+            else:
+                pusher.pipeline([('RPUSH', '{q}', i) for i in range(len(clients))])
+            assert [c.read() for c in clients] == [b'%d' % i if i % 3 else [b'{q}', b'%d' % i] for i in range(len(clients))]
+            assert pusher.command('EXISTS', '{q}') == 0 and blocked(server) == 0
+            moved = sorted((e for target in targets for e in pusher.command('LRANGE', target, 0, -1)), key=int)
+            assert moved == [b'%d' % i for i in range(len(clients)) if i % 3]
+            pusher.command('DEL', *targets)
+
+
+def test_what_can_not_be_put_stays_and_the_next_gets_it(server):
+    for target in KEYS[:6]:
+        with server.client() as mover, server.client() as waiter, server.client() as c:
+            c.pipeline([('FLUSHALL',), ('SET', target, 's')])
+            wait(server, mover, 'BLMOVE', 'source', target, 'LEFT', 'LEFT', 0)
+            wait(server, waiter, 'BLPOP', 'source', 0)
+            c.command('RPUSH', 'source', 'a')
+            reply = mover.read()
+            assert isinstance(reply, Error) and reply.startswith(b'WRONGTYPE') and waiter.read() == [b'source', b'a']
+            assert c.command('GET', target) == b's' and blocked(server) == 0
+            c.command('RPUSH', 'source', 'b')
+            assert mover.command('BLMOVE', 'source', target, 'LEFT', 'LEFT', 0).startswith(b'WRONGTYPE') and c.command('LLEN', 'source') == 1
+
+
+def test_movers_in_a_chain(server):
+    clients = [server.client() for _ in KEYS]
+    for c, source, target in zip(clients, KEYS, KEYS[1:]):
+        wait(server, c, 'BLMOVE', source, target, 'RIGHT', 'LEFT', 0)
+    with server.client() as last, server.client() as c:
+        wait(server, last, 'BRPOP', KEYS[-1], 0)
+        c.command('LPUSH', KEYS[0], 'x')
+        assert [m.read() for m in clients[:-1]] == [b'x'] * (len(KEYS) - 1) and last.read() == [KEYS[-1], b'x']
+        assert c.command('EXISTS', *KEYS) == 0
+
+
+def test_a_moving_waiter_may_leave_and_time_out(server):
+    with server.client() as c:
+        for target in KEYS[:6]:
+            leaver, other = server.client(), server.client()
+            number = other.command('CLIENT', 'ID')
+            wait(server, leaver, 'BLMOVE', 'source', target, 'LEFT', 'LEFT', 0)
+            wait(server, other, 'BLMOVE', 'source', target, 'LEFT', 'LEFT', 0)
+            leaver.close()
+            comes_to(lambda: blocked(server), 1)
+            c.command('RPUSH', 'source', 'a')
+            assert other.read() == b'a' and c.command('LRANGE', target, 0, -1) == [b'a']
+            assert other.command('BLMOVE', 'source', target, 'LEFT', 'LEFT', 0.01) == NIL_ARRAY
+            wait(server, other, 'BRPOPLPUSH', 'source', target, 0)
+            assert c.command('CLIENT', 'UNBLOCK', number) == 1
+            assert other.read() == NIL_ARRAY
+            other.close()
+            c.command('DEL', target)
+
+
+def test_no_element_is_lost_by_who_moves(server):
+    """Movers over all keys in a ring, while others push, pop, and move at once; timeouts end some."""
+    n, lock, got, done = 600 // (4 if LIGHT else 1), threading.Lock(), [], threading.Event()
+
+    def mover(i):
+        with server.client() as c:
+            while not done.is_set():
+                c.command('BLMOVE', KEYS[i], KEYS[(i + 1) % 6], 'LEFT', 'RIGHT', 0.02 if i % 2 else 0.003)
+
+    def taker(i):
+        with server.client() as c:
+            while not done.is_set():
+                reply = c.command('BLPOP', KEYS[i], KEYS[i + 3], 0.05) if i else c.command('LPOP', KEYS[0])
+                if reply:
+                    with lock:
+                        got.append(reply[1] if i else reply)
+
+    threads = [threading.Thread(target=mover, args=(i % 6,)) for i in range(8)] + [threading.Thread(target=taker, args=(i,)) for i in range(3)]
+    for t in threads:
+        t.start()
+    with server.client() as c:
+        for i in range(n):
+            c.command('RPUSH', KEYS[i % 6], i)
+        comes_to(lambda: len(got), n)
+        done.set()
+        for t in threads:
+            t.join()
+        assert sorted(got, key=int) == [b'%d' % i for i in range(n)]
+        assert c.command('EXISTS', *KEYS) == 0
+        comes_to(lambda: blocked(server), 0)

@@ -74,6 +74,8 @@ class Lists:
         seconds = self.pick(SHORT) if self.chance(.93) else self.pick(BAD_TIMEOUTS)
         if self.chance(.3):
             return [b'BLMPOP', seconds, *self.many()]
+        if self.chance(.4):
+            return [b'BRPOPLPUSH', self.list_key(), self.list_key(), seconds] if self.chance(.3) else [b'BLMOVE', self.list_key(), self.list_key(), self.end(), self.end(), seconds]
         return [self.pick([b'BLPOP', b'BRPOP']), *self.list_keys(), seconds]
 
     def do_list_object(self):

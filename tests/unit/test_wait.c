@@ -163,6 +163,32 @@ static void who_is_passed_is_asked_again_when_the_key_changes_again(void **state
     assert_null(wait_next(s));
 }
 
+static void who_is_busy_keeps_its_place_and_lets_nobody_pass(void **state) {
+    struct shard *s = *state;
+    struct one x[3] = {0};
+    for (int i = 0; i < 3; i++) listen(s, &x[i], 0, "key");
+    set(s, 0, "key", EXPIRY_NONE);
+    assert_ptr_equal(wait_next(s), &x[0].keys[0]);
+    assert_true(wait_claim(&x[0].who));
+    x[0].who.busy = true;
+    assert_null(wait_next(s));
+    set(s, 0, "key", EXPIRY_NONE);
+    assert_null(wait_next(s));
+    x[0].claim = false; /* it found nothing: it is asked first again */
+    wait_resume(s, &x[0].who);
+    assert_ptr_equal(wait_next(s), &x[0].keys[0]);
+    x[0].who.busy = true;
+    assert_null(wait_next(s));
+    wait_forget(s, &x[0].who); /* it found something: who is behind it is asked */
+    assert_ptr_equal(wait_next(s), &x[1].keys[0]);
+    x[1].who.busy = true;
+    assert_null(wait_next(s));
+    delete (s, 0, "key");
+    wait_forget(s, &x[1].who); /* nothing is left for who is behind */
+    assert_null(wait_next(s));
+    wait_forget(s, &x[2].who);
+}
+
 static void what_another_shard_claimed_is_forgotten(void **state) {
     struct shard *s = *state;
     struct one x = {0}, y = {0};
@@ -498,6 +524,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_key_that_is_gone_again_is_not_ready, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_are_ready_in_the_order_in_which_they_became_so, setup, teardown),
         cmocka_unit_test_setup_teardown(who_is_passed_is_asked_again_when_the_key_changes_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_busy_keeps_its_place_and_lets_nobody_pass, setup, teardown),
         cmocka_unit_test_setup_teardown(what_another_shard_claimed_is_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(databases_that_change_places_make_what_is_there_ready, setup, teardown),
         cmocka_unit_test_setup_teardown(a_key_is_held_until_the_transaction_that_made_it_ready_has_left, setup, teardown),
