@@ -246,11 +246,11 @@ static bool is_large(const struct request *q, uint64_t n) {
     return q->by == BY_RANK && n > (uint64_t)config_current()->zset_max_listpack_entries;
 }
 
-/* Copies members of these ranks to another zset. False: no memory. */
-static bool copy_ranks(struct zset_building *b, const struct zset *x, struct ranks k) {
+/* Copies members of these ranks to another zset, in the order of the range. False: no memory. */
+static bool copy_ranks(struct zset_building *b, const struct zset *x, struct ranks k, bool down) {
     struct zset_walk w;
     struct zset_item m;
-    zset_begin(x, &w, k.from, k.to - k.from, false);
+    zset_begin(x, &w, down ? k.to - 1 : k.from, k.to - k.from, down);
     while (zset_next(x, &w, &m)) {
         char scratch[INT64_TEXT_SIZE];
         struct field_name name;
@@ -271,7 +271,7 @@ void zrangestore(const struct spread *x, struct hop *h, struct reply *r) {
     struct zset result = zset_new(spread_shard(x, h, 0));
     struct ranks ranks = ranks_asked(&q, &source);
     struct zset_building b = {.shard = spread_shard(x, h, 0), .x = &result, .large = is_large(&q, ranks.to - ranks.from)};
-    bool good = copy_ranks(&b, &source, ranks);
+    bool good = copy_ranks(&b, &source, ranks, q.down);
     spread_write(x, h, 0, &to, &k);
     zset_store_result(to, &k, &result, good, r);
 }
@@ -295,7 +295,7 @@ static enum hop_result take_range(struct shard *s, struct hop *h, struct reply *
     if (!is_zset(&key, r)) return HOP_DONE;
     struct zset x = zset_open(s, &key);
     struct ranks k = ranks_asked(&q, &x);
-    zset_begin(&x, &w, k.from, k.to - k.from, false);
+    zset_begin(&x, &w, q.down ? k.to - 1 : k.from, k.to - k.from, q.down);
     while (zset_next(&x, &w, &m)) {
         char scratch[INT64_TEXT_SIZE];
         uint32_t size;

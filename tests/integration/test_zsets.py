@@ -111,6 +111,15 @@ def long_slices(client):
     return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
 
 
+@pytest.mark.parametrize('to', ['{z}to', 'to', 'too', 'tooo'])
+def test_a_stored_range_is_made_in_its_order(client, to):
+    """Redis keeps no -0 in a small sorted set; a long member makes it a large one from then on."""
+    client.command('ZADD', 'z', 5, 'x' * 65, '-0', 'zero')
+    for rev, score in (([], b'0'), (['REV'], b'-0')):
+        assert client.command('ZRANGESTORE', to, 'z', 0, -1, *rev) == 2
+        assert client.command('ZRANGE', to, 0, -1, 'WITHSCORES') == [b'zero', score, b'x' * 65, b'5']
+
+
 @pytest.mark.parametrize('command, least', [(['ZRANGE', 'z', '0', '-1'], N // 1024), (['ZRANGE', 'z', '0', '+inf', 'BYSCORE', 'WITHSCORES'], N // 1024), (['ZREVRANGE', 'z', '5', '-1'], N // 1024),
                                             (['ZREMRANGEBYSCORE', 'z', '-inf', '5000'], N // 512), (['ZREMRANGEBYRANK', 'z', '10', '-1'], N // 256 - 1), (['ZPOPMIN', 'z', str(N)], N // 256 - 1)])
 def test_long_commands_go_on_in_slices(client, command, least):
