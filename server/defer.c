@@ -3,7 +3,6 @@
 #include <mimalloc.h>
 #include <stdlib.h>
 
-#include "server/command.h"
 #include "server/exec.h"
 #include "server/thread.h"
 
@@ -72,12 +71,6 @@ struct deferred *defer_slices(struct shard *s, struct batch *b, uint32_t index) 
     if (!schedule_tell(&s->schedule, &d->member)) abort(); /* it did not conflict, or it would not have run */
     b->hops[index].state = HOP_IN_SLICES;
     return d;
-}
-
-void defer_drop_state(struct shard *s, struct deferred *d) {
-    struct hop *h = &d->batch->hops[d->index];
-    const struct command *row = h->row ? command_by_number(h->row) : NULL;
-    if (d->sliced && row && row->on_drop && h->state > HOP_IN_SLICES && !(h->flags & HOP_SLOW)) row->on_drop(s, h, &d->reply);
 }
 
 struct deferred *batch_late(const struct batch *b, uint32_t index) {

@@ -36,8 +36,6 @@ bool hop_must_wait(const struct shard *s, const struct hop *h);
 void defer_hop(struct shard *s, struct batch *b, uint32_t index);
 /* Makes a hop that conflicts with nothing one that goes on in slices. */
 struct deferred *defer_slices(struct shard *s, struct batch *b, uint32_t index);
-/* At the end of the process: what a hop that was in slices keeps is freed. */
-void defer_drop_state(struct shard *s, struct deferred *d);
 /* The deferred hop of the batch, or NULL. */
 struct deferred *batch_late(const struct batch *b, uint32_t index);
 /* Fills in the intents of a hop: on its database, then on its keys. */

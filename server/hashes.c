@@ -19,6 +19,9 @@
 
 /* Bytes of a reply with fields drawn more than once: what asks for more is closed. */
 #define DRAWN_MAX ((size_t)1 << 28)
+/* Draws of a slice, and bytes of their reply: about 100 us. */
+#define SLICE_DRAWS 1024u
+#define SLICE_BYTES (256u << 10)
 
 /* --- opening --- */
 
@@ -461,14 +464,21 @@ static void draw_different(struct shard *s, const struct hash *x, uint64_t count
     }
 }
 
-static void draw_any(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+/* Fields that may be drawn again, in slices. The hop's state is then how many are left + HOP_IN_SLICES. */
+static enum hop_result draw_any(struct shard *s, struct hop *h, const struct hash *x, uint64_t count, bool values, struct reply *r) {
+    bool begins = h->state <= HOP_IN_SLICES;
+    uint64_t left = begins ? count : h->state - HOP_IN_SLICES;
     struct field f;
-    reply_drawn_size(count, values, r);
-    while (count-- && !r->failed) {
+    if (!h->state && count > SLICE_DRAWS) return HOP_AGAIN;
+    if (begins) reply_drawn_size(count, values, r);
+    size_t size = r->size;
+    for (uint32_t n = 0; n < SLICE_DRAWS && r->size - size < SLICE_BYTES && left && !r->failed; n++, left--) {
         if (r->size > DRAWN_MAX) r->failed = true;
         fields_random(&x->fields, next_random, s, &f);
         reply_drawn(&f, values, r);
     }
+    h->state = left + HOP_IN_SLICES;
+    return left && !r->failed ? HOP_AGAIN : HOP_DONE;
 }
 
 /* Instead of fields of which some are past their time a copy of the others. False: no memory. */
@@ -483,7 +493,7 @@ static bool copy_live(struct shard *s, struct hash *x) {
     return good;
 }
 
-static void draw(struct shard *s, const struct hash *x, const struct hop *h, int64_t count, struct reply *r) {
+static enum hop_result draw(struct shard *s, const struct hash *x, struct hop *h, int64_t count, struct reply *r) {
     struct field f;
     bool values = h->argc == 4, empty = fields_is_empty(&x->fields);
     if (h->argc == 2 && empty) {
@@ -496,8 +506,9 @@ static void draw(struct shard *s, const struct hash *x, const struct hop *h, int
     } else if (count > 0) {
         draw_different(s, x, (uint64_t)count, values, r);
     } else {
-        draw_any(s, x, (uint64_t)-count, values, r);
+        return draw_any(s, h, x, (uint64_t)-count, values, r);
     }
+    return HOP_DONE;
 }
 
 static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *r) {
@@ -519,15 +530,15 @@ static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *
             return HOP_DONE;
         }
     }
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    if (!open_slice(s, h, &x, r)) return HOP_DONE;
     bool copied = hash_has_dead(&x);
     if (copied && !copy_live(s, &x)) {
         reply_refused(s, r);
         return HOP_DONE;
     }
-    draw(s, &x, h, count, r);
+    enum hop_result result = draw(s, &x, h, count, r);
     if (copied) fields_free(&x.fields);
-    return HOP_DONE;
+    return result;
 }
 
 /* --- the rows --- */

@@ -317,6 +317,7 @@ void outbox_emit(struct thread *t, struct conn *c) {
             if (!d->done) break;
             o = o->next;
             conn_answered(t, c);
+            if (d->reply.failed) c->out.failed = true;
             reply_take(&c->out, &d->reply, 0, d->reply.size);
             continue;
         }
@@ -433,11 +434,7 @@ void outbox_retire(struct thread *t) {
 void outbox_end(struct thread *t) {
     for (struct batch *b = t->made_batches; b; b = b->made_next) {
         if (b->task) continue; /* a piece of EXEC's has the function of its row, but is no head */
-        struct shard *s = t->server->threads[b->to]->shard;
-        for (uint32_t i = 0; i < b->n; i++) {
-            exec_head_drop(s, &b->hops[i]);
-            if (b->late && b->late[i]) defer_drop_state(s, b->late[i]);
-        }
+        for (uint32_t i = 0; i < b->n; i++) exec_head_drop(t->server->threads[b->to]->shard, &b->hops[i]);
     }
     for (; t->tick_first != t->tick_next; t->tick_first++) {
         struct tick *k = &t->ticks[t->tick_first % TICKS];

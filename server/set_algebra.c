@@ -177,6 +177,7 @@ static void answer_end(struct hop *h, struct answer *a) {
 void answer_drop(struct shard *s, struct hop *h, struct reply *r) {
     struct answer *a = answer_of(h);
     (void)r;
+    if (!a) return;
     set_drop(s, &a->result);
     reply_drop(&a->values);
     answer_end(h, a);

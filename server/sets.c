@@ -14,6 +14,9 @@
 
 /* Bytes of a reply with members drawn more than once: what asks for more is closed. */
 #define DRAWN_MAX ((size_t)1 << 30)
+/* Draws of a slice, and bytes of their reply: about 100 us. */
+#define SLICE_DRAWS 1024u
+#define SLICE_BYTES (256u << 10)
 /* What is drawn of a set of this many times the count is drawn one by one; of a smaller one, while walking through it. */
 #define DRAW_RATIO 3u
 /* SPOP that leaves less than a fifth of what it takes makes a new set of the rest, as Redis does. */
@@ -173,14 +176,21 @@ static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {
 /* A large set's members are replied in slices of so many buckets, of a dozen members each. The hop's state is then the next bucket + HOP_IN_SLICES. */
 #define SLICE_BUCKETS 128u
 
-static enum hop_result smembers(struct shard *s, struct hop *h, struct reply *r) {
+/* open_read for a slice. */
+static bool open_slice(struct shard *s, const struct hop *h, struct set *x, struct reply *r) {
     const struct arg *name = hop_key(h, 0);
-    struct set_item m;
     struct key k;
-    if (h->state) key_look(s, s->dbs[h->db], h->hash, name->p, name->size, &k);
-    else key_read(s, h, &k);
-    if (!is_set(&k, r)) return HOP_DONE;
-    struct set x = set_open(s, &k);
+    if (!h->state) return open_read(s, h, x, r);
+    key_look(s, s->dbs[h->db], h->hash, name->p, name->size, &k);
+    if (!is_set(&k, r)) return false;
+    *x = set_open(s, &k);
+    return true;
+}
+
+static enum hop_result smembers(struct shard *s, struct hop *h, struct reply *r) {
+    struct set_item m;
+    struct set x;
+    if (!open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields);
     if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
     struct set_walk w = {.fields.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
@@ -295,14 +305,21 @@ static void draw_distinct(struct shard *s, const struct set *x, uint64_t count, 
     mi_free(d.places);
 }
 
-static void draw_any(struct shard *s, const struct set *x, uint64_t count, struct reply *r) {
+/* Members that may be drawn again, in slices. The hop's state is then how many are left + HOP_IN_SLICES. */
+static enum hop_result draw_any(struct shard *s, struct hop *h, const struct set *x, uint64_t count, struct reply *r) {
+    bool begins = h->state <= HOP_IN_SLICES;
+    uint64_t left = begins ? count : h->state - HOP_IN_SLICES;
     struct set_item m;
-    reply_array(r, count);
-    for (; count && !r->failed; count--) {
+    if (!h->state && count > SLICE_DRAWS) return HOP_AGAIN;
+    if (begins) reply_array(r, count);
+    size_t size = r->size;
+    for (uint32_t n = 0; n < SLICE_DRAWS && r->size - size < SLICE_BYTES && left && !r->failed; n++, left--) {
         if (r->size > DRAWN_MAX) r->failed = true;
         set_random(x, next_random, s, &m);
         reply_item(r, &m);
     }
+    h->state = left + HOP_IN_SLICES;
+    return left && !r->failed ? HOP_AGAIN : HOP_DONE;
 }
 
 static enum hop_result srandmember(struct shard *s, struct hop *h, struct reply *r) {
@@ -318,10 +335,10 @@ static enum hop_result srandmember(struct shard *s, struct hop *h, struct reply 
         reply_errorf(r, "ERR value is out of range, value must between %lld and %lld", -(long long)INT64_MAX, (long long)INT64_MAX);
         return HOP_DONE;
     }
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    if (!open_slice(s, h, &x, r)) return HOP_DONE;
     if (h->argc > 2) {
         if (set_is_empty(&x) || !count) reply_array(r, 0);
-        else if (count < 0) draw_any(s, &x, (uint64_t)-count, r);
+        else if (count < 0) return draw_any(s, h, &x, (uint64_t)-count, r);
         else draw_distinct(s, &x, (uint64_t)count, r);
     } else if (set_is_empty(&x)) {
         reply_null(r);

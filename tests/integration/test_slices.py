@@ -164,3 +164,27 @@ def test_a_server_ends_and_clients_leave_while_sets_are_combined(start):
         server.client().send(encode('SUNION', '{t}a', '{t}b', '{t}c') * 3)
         server.client().send(encode('SUNIONSTORE', 'to', 'a', 'b', 'c') * 3)
     server.stop()
+
+
+@pytest.mark.parametrize('command,fill', [('SRANDMEMBER', 'SADD'), ('HRANDFIELD', 'HSET')])
+def test_members_that_may_be_drawn_again_are_drawn_in_slices(server, command, fill):
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    names = [b'%d' % i for i in range(1000)]
+    slow.command(fill, '{t}of', *(x for name in names for x in ((name, name) if fill == 'HSET' else (name,))))
+    slow.command('SET', '{t}x', 'y')
+    before = long_slices(server)
+    got = slow.command(command, '{t}of', -100000)
+    assert len(got) == 100000 and set(got) == set(names)
+    assert long_slices(server) >= before + 50
+    assert answered_first(slow, encode(command, '{t}of', -100000), other, ('GET', '{t}x'), b'y')
+    slow.pipeline([('MULTI',), (command, '{t}of', -3000), (command, 'none', -3000)])
+    assert [len(x) for x in slow.command('EXEC')] == [3000, 0]
+
+
+def test_who_asks_for_too_much_in_slices_is_closed(server):
+    client, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    client.command('HSET', 'h', b'f' * (1 << 20), 'v')
+    client.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 0 0 0')
+    client.send(encode('HRANDFIELD', 'h', -1000000))
+    assert client.read_to_end(timeout=PATIENCE)[1]
+    assert other.command('HLEN', 'h') == 1
