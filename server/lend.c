@@ -89,7 +89,7 @@ static void run_arrived(struct thread *t, struct thread *of) {
 static bool give_back(struct thread *t, struct thread *of) {
     const struct message *first = of->requests.first;
     struct lend_left left = left_of(&of->requests);
-    int64_t due_ms = of->late_slices || (first && !may_run(first)) ? NEEDED : shard_next_due(of->shard);
+    int64_t due_ms = of->late_slices || of->slices || (first && !may_run(first)) ? NEEDED : shard_next_due(of->shard);
     bool wake = due_ms < atomic_load_explicit(&of->lent_due_ms, memory_order_relaxed);
     if (wake) atomic_store_explicit(&of->lent_due_ms, due_ms, memory_order_relaxed);
     regions_look(of);

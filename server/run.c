@@ -246,10 +246,11 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
         if (b->order == PIECE_RUN_LAST) leave(s, b->member);
         return true;
     }
+    struct thread *owner = t->server->threads[s->id]; /* a borrower runs what waited here, but no second slice of it */
     b->next = NULL;
-    if (t->slices_last) t->slices_last->next = b;
-    else t->slices = b;
-    t->slices_last = b;
+    if (owner->slices_last) owner->slices_last->next = b;
+    else owner->slices = b;
+    owner->slices_last = b;
     return false;
 }
 
