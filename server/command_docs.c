@@ -7,7 +7,7 @@
 
 /* Groups in the order of the page. */
 static const char *const groups[] = {
-    "string", "bitmap", "hyperloglog", "hash", "list", "set", "sorted-set", "generic", "transactions", "connection", "server", NULL};
+    "string", "bitmap", "hyperloglog", "hash", "list", "set", "sorted-set", "geo", "generic", "transactions", "connection", "server", NULL};
 
 static int by_name(const void *a, const void *b) {
     return strcmp((*(const struct command *const *)a)->name, (*(const struct command *const *)b)->name);

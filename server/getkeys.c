@@ -72,9 +72,20 @@ static bool is_empty(const struct key_spec *k, const struct arg *argv, int64_t a
     return k->find == KEY_FIND_KEYNUM ? !range_of(k, argv, argc, &x) : k->find == KEY_FIND_RANGE && k->pos >= argc;
 }
 
+/* Of SORT, whose key specs do not tell where its target is. */
+static bool reply_found_keys(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
+    struct key_range x;
+    if (!row->find_keys || row->keys[row->n_key_specs - 1].begin != KEY_BEGIN_UNKNOWN) return false;
+    command_keys(row, argv, (uint32_t)argc, &x);
+    reply_array(r, x.n);
+    for (uint32_t i = 0; i < x.n; i++) reply_key(r, &argv[x.first + i * x.step], row->keys[i ? row->n_key_specs - 1 : 0].flags, with_flags);
+    return true;
+}
+
 static void keys_of(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
     size_t n = 0;
     bool empty = false;
+    if (reply_found_keys(row, argv, argc, r, with_flags)) return;
     for (uint8_t i = 0; i < row->n_key_specs; i++) empty |= is_empty(&row->keys[i], argv, argc);
     for (int round = 0; round < 2; round++) {
         if (empty || (round && !n)) {

@@ -265,11 +265,18 @@ def _object(command, a, b):
     return False
 
 
+def _sorted_somehow(command, a, b):
+    """SORT where Redis leaves the order open: a set as it lies, equal weights of ALPHA."""
+    options = [x.upper() for x in command]
+    is_open = b'ALPHA' in options or b'BY' in options
+    return is_open and type(a) is type(b) is list and sorted(a, key=repr) == sorted(b, key=repr)
+
+
 RULES = {
     b'TTL': _near(NEAR_S), b'EXPIRETIME': _near(NEAR_S), b'PTTL': _near(NEAR_MS), b'PEXPIRETIME': _near(NEAR_MS),
     b'KEYS': _same_set, b'HKEYS': _same_set, b'HVALS': _same_set, b'HGETALL': _same_pairs, b'HRANDFIELD': _drawn, b'ZRANDMEMBER': _drawn_scored, b'HSCAN': _field_scan, b'ZSCAN': _field_scan, b'SCAN': _scan_shape, b'TIME': _two_numbers, b'HELLO': _hello, b'CLIENT': _client, b'OBJECT': _object,
     b'SMEMBERS': _same_set, b'SINTER': _same_set, b'SUNION': _same_set, b'SDIFF': _same_set, b'SSCAN': _set_scan,
-    b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
+    b'SORT': _sorted_somehow, b'SORT_RO': _sorted_somehow, b'COMMAND': _command, b'CONFIG': _config, b'SLOWLOG': _slowlog, b'LATENCY': _latency, b'MEMORY': _memory, b'DEBUG': _debug,
 }
 
 

@@ -21,9 +21,11 @@ expired keys in DBSIZE until it meets them, and looks for a RANDOMKEY for ever i
 end always. The shrinker leaves both kinds of step whole.
 """
 
+from geo import GEO_WEIGHTS, Geo
 from hashes import HASH_WEIGHTS, Hashes
 from lists import LIST_WEIGHTS, Lists
 from sets import SET_WEIGHTS, Sets
+from sorting import SORTING_WEIGHTS, Sorting
 from zsets import ZSET_WEIGHTS, Zsets
 
 RUN, MUTE, SCAN, EXPIRE, HOLD, QUIT, KILL = 'run', 'mute', 'scan', 'expire', 'hold', 'quit', 'kill'
@@ -121,7 +123,7 @@ def _ends_inside(runs):
     return at > len(runs)
 
 
-class Generator(Hashes, Lists, Sets, Zsets):
+class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
     def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40, weights=None):
         self.rng = rng
         self.protocol = protocol
@@ -758,5 +760,5 @@ WEIGHTS = {
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
     'do_setbit': 16, 'do_getbit': 6, 'do_bitcount': 14, 'do_bitpos': 14, 'do_bitfield': 24, 'do_bitop': 16, 'do_pfadd': 24, 'do_pfcount': 16, 'do_pfmerge': 10, 'do_pfdebug': 5, 'do_hll_value': 14,
     'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
-    **HASH_WEIGHTS, **LIST_WEIGHTS, **SET_WEIGHTS, **ZSET_WEIGHTS,
+    **GEO_WEIGHTS, **HASH_WEIGHTS, **LIST_WEIGHTS, **SET_WEIGHTS, **SORTING_WEIGHTS, **ZSET_WEIGHTS,
 }

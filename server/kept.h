@@ -1,0 +1,18 @@
+/* Copies of texts that stay where they are until all go at once. Of no shard. */
+#ifndef SERVER_KEPT_H
+#define SERVER_KEPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* All 0: empty. */
+struct kept {
+    struct kept_block *blocks;
+    size_t left; /* of the first, which is given out from its end */
+};
+
+/* A copy with a NUL behind it. NULL: no memory. */
+const char *kept_copy(struct kept *k, const char *text, uint32_t size);
+void kept_drop(struct kept *k);
+
+#endif
