@@ -28,6 +28,9 @@ static const struct command_facts facts[] = {
         .history = "6.0.0 `timeout` is interpreted as a double instead of an integer.",
         .deprecated_since = "6.2.0",
         .replaced_by = "`BLMOVE` with the `RIGHT` and `LEFT` arguments"},
+    {.name = "bzmpop", .arguments = "timeout%d numkeys%i key%k0* where{MIN MAX} count%i=COUNT?"},
+    {.name = "bzpopmax", .arguments = "key%k0* timeout%d", .history = "6.0.0 `timeout` is interpreted as a double instead of an integer."},
+    {.name = "bzpopmin", .arguments = "key%k0* timeout%d", .history = "6.0.0 `timeout` is interpreted as a double instead of an integer."},
     {.name = "client|kill",
         .arguments = "filter{ip:port~2.8.12 new-format*{client-id%i=ID@2.8.12? normal_master_slave_pubsub=TYPE@2.8.12?{NORMAL MASTER@3.2.0 "
                      "SLAVE REPLICA@5.0.0 PUBSUB} username=USER? ip:port=ADDR? ip:port=LADDR@6.2.0? yes/no=SKIPME?}}",

@@ -423,21 +423,20 @@ static enum hop_result pop(struct shard *s, struct hop *h, bool highest, struct 
 enum hop_result zpopmin(struct shard *s, struct hop *h, struct reply *r) { return pop(s, h, false, r); }
 enum hop_result zpopmax(struct shard *s, struct hop *h, struct reply *r) { return pop(s, h, true, r); }
 
-/* What ZMPOP is told around its keys. False: an error was replied. */
-static bool pop_options(const struct hop *h, bool *highest, uint64_t *count, struct reply *r) {
+bool zset_read_pops(const struct arg *argv, uint32_t argc, uint32_t at, struct zset_pops *out, struct reply *r) {
     int64_t n, most = 1;
-    if (!parse_int64(h->argv[1].p, h->argv[1].size, &n) || n < 1) {
+    if (!parse_int64(argv[at].p, argv[at].size, &n) || n < 1) {
         reply_error(r, "ERR numkeys should be greater than 0");
         return false;
     }
-    uint64_t where = (uint64_t)n + 2;
-    bool told = where < h->argc && (arg_is(&h->argv[where], "min") || arg_is(&h->argv[where], "max"));
-    uint64_t rest = told ? h->argc - where - 1 : 0;
-    if (!told || (rest && (!arg_is(&h->argv[where + 1], "count") || rest < 2))) {
+    uint64_t where = (uint64_t)n + at + 1;
+    bool told = where < argc && (arg_is(&argv[where], "min") || arg_is(&argv[where], "max"));
+    uint64_t rest = told ? argc - where - 1 : 0;
+    if (!told || (rest && (!arg_is(&argv[where + 1], "count") || rest < 2))) {
         reply_syntax_error(r);
         return false;
     }
-    if (rest && (!parse_int64(h->argv[where + 2].p, h->argv[where + 2].size, &most) || most < 1)) {
+    if (rest && (!parse_int64(argv[where + 2].p, argv[where + 2].size, &most) || most < 1)) {
         reply_error(r, "ERR count should be greater than 0");
         return false;
     }
@@ -445,20 +444,18 @@ static bool pop_options(const struct hop *h, bool *highest, uint64_t *count, str
         reply_syntax_error(r);
         return false;
     }
-    *highest = arg_is(&h->argv[where], "max");
-    *count = (uint64_t)most;
+    *out = (struct zset_pops){.n_keys = (uint32_t)n, .highest = arg_is(&argv[where], "max"), .count = (uint64_t)most};
     return true;
 }
 
 void zmpop(const struct spread *x, struct hop *h, struct reply *r) {
-    bool highest;
-    uint64_t count;
-    if (!pop_options(h, &highest, &count, r)) return;
+    struct zset_pops asked;
+    if (!zset_read_pops(h->argv, h->argc, 1, &asked, r)) return;
     for (uint32_t i = 0; i < h->n_keys; i++) {
         struct shard *s;
         struct key k;
         if (!spread_write(x, h, i, &s, &k)) continue;
-        if (is_zset(&k, r)) zset_pop(s, &k, highest, count, POP_NAMED_PAIRS, r);
+        if (is_zset(&k, r)) zset_pop(s, &k, asked.highest, asked.count, POP_NAMED_PAIRS, r);
         return;
     }
     reply_null_array(r);
@@ -466,8 +463,7 @@ void zmpop(const struct spread *x, struct hop *h, struct reply *r) {
 
 /* Over several shards: each tells the first of its keys that has something, or is none of a sorted set; then the first of those is popped from. */
 struct popping {
-    bool highest;
-    uint64_t count;
+    struct zset_pops asked;
     uint32_t n, chosen;
     uint32_t first[]; /* by shard: a key, or NONE */
 };
@@ -492,7 +488,7 @@ static enum hop_result pop_chosen(struct shard *s, struct hop *h, struct reply *
     const struct popping *p = steps_carrier(h)->own;
     struct key k;
     key_write_nth(s, h, p->chosen, &k);
-    if (is_zset(&k, r)) zset_pop(s, &k, p->highest, p->count, POP_NAMED_PAIRS, r);
+    if (is_zset(&k, r)) zset_pop(s, &k, p->asked.highest, p->asked.count, POP_NAMED_PAIRS, r);
     return HOP_DONE;
 }
 
@@ -507,7 +503,7 @@ static bool start_popping(struct thread *t, struct task *k, struct reply *r) {
     p->n = t->n_threads;
     p->chosen = NONE;
     for (uint32_t i = 0; i < p->n; i++) p->first[i] = NONE;
-    if (!pop_options(&(struct hop){.argv = k->argv, .argc = k->argc}, &p->highest, &p->count, r)) return false;
+    if (!zset_read_pops(k->argv, k->argc, 1, &p->asked, r)) return false;
     steps_wave_on_some(t, k, 0, k->n_keys, look_for_members);
     return true;
 }

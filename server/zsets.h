@@ -42,6 +42,14 @@ enum pop_shape {
 /* Pops up to count > 0 members of a key that is a sorted set with members, the lowest or the highest, and replies them. */
 void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r);
 
+/* What ZMPOP and BZMPOP are told, from the number of keys on, which is argv[at]. False: an error was replied. */
+struct zset_pops {
+    uint32_t n_keys;
+    bool highest;
+    uint64_t count;
+};
+bool zset_read_pops(const struct arg *argv, uint32_t argc, uint32_t at, struct zset_pops *out, struct reply *r);
+
 /* A new one under way, for a shard: a result that is going to be stored, or replied. */
 struct zset_building {
     struct shard *shard;
@@ -67,6 +75,9 @@ bool zset_unpack(struct zset_building *b, const struct parcel *p, bool in_turn);
 hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zrandmember, zscan;
 spread_fn zmpop;
 steps_fn zmpop_steps;
+
+/* zset_blocking.c */
+extern const struct blocking bzpopmin, bzpopmax, bzmpop;
 
 /* zset_ranges.c */
 hop_fn zcount, zlexcount, zrange, zrangebyscore, zrevrangebyscore, zrangebylex, zrevrangebylex, zrevrange, zremrangebyrank,

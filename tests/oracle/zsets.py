@@ -1,5 +1,7 @@
 """The generator's sorted-set commands."""
 
+from lists import BAD_TIMEOUTS, SHORT
+
 # Of their own, most of the time, so that sorted sets live; and some of everybody's.
 ZSET_KEYS = [b'z1', b'z2', b'z3', b'{tag}z', b'{tag}w', b'z4', b'{other}z2', b'a', b'b', b'{tag}x', b's1', b'{tag}s']
 SCORES = [b'0', b'1', b'2', b'-1', b'1.5', b'3', b'3.3', b'10', b'100', b'-0', b'-0.0', b'inf', b'-inf', b'+inf', b'Infinity', b'1e17', b'1e-5', b'0x10', b'9007199254740993', b'4503599627370497', b'0.1',
@@ -99,6 +101,12 @@ class Zsets:
     def do_zmpop(self):
         return [b'ZMPOP', *self.numbered_keys(3), self.pick([b'MIN', b'max', b'MIN', b'foo'])] + self.some([[b'COUNT', self.pick([b'1', b'2', b'5', b'0', b'-1', b'x', b'300'])], [b'COUNT'], [b'foo']], .3)
 
+    def do_bzpop(self):
+        seconds = self.pick(SHORT) if self.chance(.93) else self.pick(BAD_TIMEOUTS)
+        if self.chance(.4):
+            return [b'BZMPOP', seconds, *self.numbered_keys(3), self.pick([b'MIN', b'max', b'MIN', b'foo'])] + self.some([[b'COUNT', self.pick([b'1', b'2', b'0', b'x'])], [b'foo']], .2)
+        return [self.pick([b'BZPOPMIN', b'BZPOPMAX']), self.zset_key(), self.zset_key(), seconds]
+
     def do_zalgebra(self):
         name = self.pick([b'ZUNION', b'ZINTER', b'ZDIFF'])
         keys = self.numbered_keys()
@@ -134,5 +142,5 @@ class Zsets:
                           [b'GET', self.zset_key()], [b'SADD', self.zset_key(), self.zset_member()], [b'SUNION', self.zset_key(), self.zset_key()], [b'SET', self.zset_key(), self.value()]])
 
 
-ZSET_WEIGHTS = {'do_zadd': 80, 'do_zincrby': 20, 'do_zrem': 15, 'do_zscore': 25, 'do_zcount': 10, 'do_zlex': 40, 'do_zrange': 40, 'do_zrangeby': 25, 'do_zremrange': 12, 'do_zpop': 15, 'do_zmpop': 12, 'do_zalgebra': 40,
+ZSET_WEIGHTS = {'do_zadd': 80, 'do_bzpop': 8, 'do_zincrby': 20, 'do_zrem': 15, 'do_zscore': 25, 'do_zcount': 10, 'do_zlex': 40, 'do_zrange': 40, 'do_zrangeby': 25, 'do_zremrange': 12, 'do_zpop': 15, 'do_zmpop': 12, 'do_zalgebra': 40,
                 'do_zintercard': 10, 'do_zrandmember': 12, 'do_zscan': 12, 'do_zset_object': 20, 'do_zset_move': 20}
