@@ -20,7 +20,7 @@ def test_events_and_their_history(start):
         if len(c.command('LATENCY', 'LATEST')) == 1 and len(c.command('LATENCY', 'HISTORY', 'command')) <= 2:
             break
     [[name, at, latest, worst]] = c.command('LATENCY', 'LATEST')
-    assert name == b'command' and abs(at - time.time()) < 100 and 20 <= latest <= worst and 60 <= worst < 30000
+    assert name == b'command' and abs(at - time.time()) < 100 and 20 <= latest <= worst and 50 <= worst < 30000
     history = c.command('LATENCY', 'HISTORY', 'command')
     assert 1 <= len(history) <= 2 and max(ms for _, ms in history) == worst
     assert c.command('LATENCY', 'HISTORY', 'fast-command') == [] and c.command('LATENCY', 'HISTORY', 'nonsense') == []
