@@ -106,8 +106,9 @@ static bool may_take_here(const struct thread *t, const struct shard *s, const s
 }
 
 static void tell(struct thread *t, struct waiting *x) {
-    mailbox_push(&t->server->threads[x->message.from]->returns, &x->message);
-    thread_want_wake(t, x->message.from);
+    uint32_t from = x->message.from; /* once it is pushed it may be gone */
+    mailbox_push(&t->server->threads[from]->returns, &x->message);
+    thread_want_wake(t, from);
 }
 
 /* The waiter is claimed: it is told to try by a transaction, and keeps its place. */
