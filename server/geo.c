@@ -130,11 +130,11 @@ static enum hop_result geodist(struct shard *s, struct hop *h, struct reply *r) 
     double unit = 1;
     struct geo_point a, b;
     struct zset x;
-    if (h->argc > 4 && !arg_unit(&h->argv[4], &unit, r)) return HOP_DONE;
     if (h->argc > 5) {
         reply_syntax_error(r);
         return HOP_DONE;
     }
+    if (h->argc > 4 && !arg_unit(&h->argv[4], &unit, r)) return HOP_DONE;
     if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
     if (find_place(&x, &h->argv[2], &a) && find_place(&x, &h->argv[3], &b)) reply_distance(r, geo_distance(a, b) / unit);
     else reply_null(r);

@@ -267,6 +267,8 @@ def _object(command, a, b):
 
 def _sorted_somehow(command, a, b):
     """SORT where Redis leaves the order open: a set as it lies, equal weights of ALPHA."""
+    if a == Error(b"ERR One or more scores can't be converted into double"):
+        return True     # redis-server 7.0 looks at an errno that may be of an earlier command, whose number was out of range
     options = [x.upper() for x in command]
     is_open = b'ALPHA' in options or b'BY' in options
     return is_open and type(a) is type(b) is list and sorted(a, key=repr) == sorted(b, key=repr)

@@ -54,7 +54,7 @@ class Sorting:
             open_order = (b'*' not in pattern and not lists) or alpha
         if not open_order and self.chance(.3):
             options.append(self.sort_limit())
-        if not open_order and self.chance(.2):
+        if not open_order and alpha and self.chance(.4):
             return [b'SORT', key, *(x for o in options for x in o), b'STORE', self.pick(TARGETS)]
         self.rng.shuffle(options)
         return [self.pick([b'SORT', b'SORT', b'SORT_RO']), key, *(x for o in options for x in o)]

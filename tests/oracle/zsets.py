@@ -12,7 +12,7 @@ LEX_LIMITS = [b'-', b'+', b'[', b'(', b'[a', b'(a', b'[m1', b'(m2', b'[m', b'(m9
 RANKS = [b'0', b'1', b'2', b'-1', b'-2', b'3', b'5', b'10', b'-5', b'-100', b'100', b'130', b'9223372036854775807', b'-9223372036854775808', b'x', b'', b'1.5']
 ZSET_MEMBERS = [b'm', b'n', b'1', b'2', b'-5', b'', b'007', b'\x00\xff\r\n', b'x' * 64, b'x' * 65, b'y' * 112, b'y' * 113, b'z' * 300]
 # Of members with one score: what a range by members is of others, Redis does not say.
-LEX_KEYS = [b'l1', b'{tag}l', b'l2']
+LEX_KEYS = [b'lex1', b'{tag}lex', b'lex2']
 NUMKEYS = [b'0', b'-1', b'1', b'2', b'9', b'x', b'', b'9223372036854775808']
 
 
