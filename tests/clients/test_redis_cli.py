@@ -130,7 +130,7 @@ def test_what_is_not_there_is_a_clear_error(server, tmp_path):
     script = tmp_path / 'script.lua'
     script.write_text('return 1')
     assert cli(server, '--eval', str(script)).startswith("ERR unknown command 'EVAL'")
-    for words in (('subscribe', 'x'), ('lpush', 'x', 'y')):
+    for words in (('subscribe', 'x'), ('xadd', 'x', 'y')):
         assert cli(server, *words).startswith("ERR unknown command '%s', with args beginning with: 'x' " % words[0])
     assert cli(server, 'ping') == 'PONG\n'
 
