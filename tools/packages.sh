@@ -7,7 +7,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config liburing-dev libmimal
 packages_unit=(libcmocka-dev)
 # redis-tools holds the binary of redis-server too (under its other name, redis-check-rdb), but starts no service.
 packages_integration=(python3 python3-pytest python3-pytest-xdist python3-redis redis-tools prometheus-redis-exporter)
-packages_clients=("${packages_integration[@]}" libhiredis-dev libevent-dev)
+packages_clients=("${packages_integration[@]}" libhiredis-dev libevent-dev python3-rq python3-celery)
 packages_bench=("${packages_integration[@]}" valgrind)
 packages_oracle=("${packages_integration[@]}" python3-hypothesis)
 packages_clang=(clang llvm)
