@@ -1,0 +1,554 @@
+/* In this file: the source; numbers and strings; what elements become; where elements come from; values as a whole; skipping. The packed forms are in rdb_packed.c. */
+#include "shard/rdb_read.h"
+
+#include <errno.h>
+#include <liblzf/lzf.h>
+#include <math.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard/container.h"
+#include "shard/list.h"
+#include "shard/rdb_packed.h"
+#include "shard/set.h"
+#include "shard/zset.h"
+
+/* A compressed byte becomes at most so many: 3 bytes make 264. */
+#define LZF_RATIO_MAX 90u
+#define STRING_MAX ((uint64_t)512 << 20)
+
+/* ---- the source ---- */
+
+bool rdb_wrong(struct rdb_source *x, const char *what) {
+    unsigned long long at = (unsigned long long)(x->offset - (uint64_t)(x->end - x->at));
+    if (!x->why[0]) snprintf(x->why, sizeof x->why, "at offset %llu: %s", at, what);
+    return false;
+}
+
+bool rdb_need(struct rdb_source *x, size_t n) {
+    size_t have = (size_t)(x->end - x->at);
+    if (__builtin_expect(have >= n, 1)) return true;
+    if (n - have > x->left || !x->more) return rdb_wrong(x, "the data end in the middle");
+    return x->more(x, n);
+}
+
+bool rdb_get_byte(struct rdb_source *x, uint8_t *out) {
+    if (!rdb_need(x, 1)) return false;
+    *out = *x->at++;
+    return true;
+}
+
+bool rdb_get_little(struct rdb_source *x, unsigned bytes, uint64_t *out) {
+    if (!rdb_need(x, bytes)) return false;
+    *out = 0;
+    for (unsigned i = 0; i < bytes; i++) *out |= (uint64_t)x->at[i] << 8 * i;
+    x->at += bytes;
+    return true;
+}
+
+static bool get_big(struct rdb_source *x, unsigned bytes, uint64_t *out) {
+    if (!rdb_need(x, bytes)) return false;
+    *out = 0;
+    for (unsigned i = 0; i < bytes; i++) *out = *out << 8 | *x->at++;
+    return true;
+}
+
+/* Without a copy where it can be done. */
+bool rdb_skip(struct rdb_source *x, uint64_t n) {
+    while (n) {
+        uint64_t have = (uint64_t)(x->end - x->at), some = n < have ? n : have;
+        x->at += some;
+        n -= some;
+        if (n && !rdb_need(x, 1)) return false;
+    }
+    return true;
+}
+
+/* ---- lengths and strings ---- */
+
+/* A length, or (*encoded) what a string's first byte says that is none. */
+static bool get_length(struct rdb_source *x, uint64_t *out, bool *encoded) {
+    uint8_t first;
+    *encoded = false;
+    *out = 0;
+    if (!rdb_get_byte(x, &first)) return false;
+    switch (first >> 6) {
+    case RDB_LENGTH_6: *out = first & 0x3f; return true;
+    case RDB_LENGTH_14: {
+        uint8_t second;
+        if (!rdb_get_byte(x, &second)) return false;
+        *out = (uint64_t)(first & 0x3f) << 8 | second;
+        return true;
+    }
+    case RDB_ENCODED >> 6:
+        *encoded = true;
+        *out = first & 0x3f;
+        return true;
+    default: break;
+    }
+    if (first == RDB_LENGTH_32) return get_big(x, 4, out);
+    if (first == RDB_LENGTH_64) return get_big(x, 8, out);
+    return rdb_wrong(x, "a length of unknown form");
+}
+
+bool rdb_get_length(struct rdb_source *x, uint64_t *out) {
+    bool encoded;
+    if (!get_length(x, out, &encoded)) return false;
+    return !encoded || rdb_wrong(x, "a string where a length must be");
+}
+
+void rdb_text_drop(struct rdb_text *t) {
+    mi_free(t->room);
+    *t = (struct rdb_text){0};
+}
+
+static bool make_room(struct rdb_source *x, struct rdb_text *t, size_t n) {
+    if (t->capacity >= n) return true;
+    char *room = mi_realloc(t->room, n);
+    if (!room) return rdb_wrong(x, "out of memory");
+    t->room = room;
+    t->capacity = n;
+    return true;
+}
+
+static bool get_int(struct rdb_source *x, unsigned bytes, struct rdb_text *out) {
+    uint64_t v;
+    if (!rdb_get_little(x, bytes, &v)) return false;
+    int64_t n = bytes == 1 ? (int8_t)v : bytes == 2 ? (int16_t)v : (int32_t)v;
+    out->size = format_int64(out->number, n);
+    out->p = out->number;
+    return true;
+}
+
+/* What is left, and is not too long for a string. */
+static bool check_size(struct rdb_source *x, uint64_t n) {
+    if (n > x->left + (uint64_t)(x->end - x->at)) return rdb_wrong(x, "a string that is longer than what is left");
+    return n <= STRING_MAX || rdb_wrong(x, "a string of more than 512 MiB");
+}
+
+static bool get_lzf(struct rdb_source *x, struct rdb_text *out) {
+    uint64_t packed, size;
+    if (!rdb_get_length(x, &packed) || !rdb_get_length(x, &size) || !check_size(x, packed)) return false;
+    if (!size || size > STRING_MAX || size > packed * LZF_RATIO_MAX) return rdb_wrong(x, "a compressed string of an impossible size");
+    if (!rdb_need(x, packed) || !make_room(x, out, size)) return false;
+    if (lzf_decompress(x->at, (unsigned)packed, out->room, (unsigned)size) != size)
+        return rdb_wrong(x, "a compressed string that is corrupt");
+    x->at += packed;
+    out->p = out->room;
+    out->size = size;
+    return true;
+}
+
+bool rdb_get_string(struct rdb_source *x, struct rdb_text *out) {
+    uint64_t n;
+    bool encoded;
+    if (!get_length(x, &n, &encoded)) return false;
+    if (!encoded) {
+        if (!check_size(x, n) || !rdb_need(x, n)) return false;
+        out->p = (const char *)x->at;
+        out->size = n;
+        x->at += n;
+        return true;
+    }
+    if (n <= RDB_INT_32) return get_int(x, 1u << n, out);
+    return n == RDB_LZF ? get_lzf(x, out) : rdb_wrong(x, "a string of unknown form");
+}
+
+bool rdb_get_string_kept(struct rdb_source *x, struct rdb_text *out) {
+    if (!rdb_get_string(x, out)) return false;
+    if (out->p == out->room || out->p == out->number) return true;
+    if (!make_room(x, out, out->size ? out->size : 1)) return false;
+    memcpy(out->room, out->p, out->size);
+    out->p = out->room;
+    return true;
+}
+
+bool rdb_skip_string(struct rdb_source *x) {
+    uint64_t n, size;
+    bool encoded;
+    if (!get_length(x, &n, &encoded)) return false;
+    if (!encoded) return rdb_skip(x, n);
+    if (n <= RDB_INT_32) return rdb_skip(x, 1u << n);
+    if (n != RDB_LZF) return rdb_wrong(x, "a string of unknown form");
+    return rdb_get_length(x, &n) && rdb_get_length(x, &size) && rdb_skip(x, n);
+}
+
+/* ---- what elements become ---- */
+
+/* A container that is being made of strings: elements; fields and values, or members and scores, in turn; with times every third is one. */
+struct making {
+    struct rdb_source *x;
+    struct shard *s;
+    const struct rdb_limits *limits;
+    enum entry_type type;
+    bool timed; /* fields have times */
+    bool long_text;
+    unsigned part; /* of an item of several */
+    struct rdb_text name;
+    struct rdb_text value; /* of timed ones */
+    int64_t first_time_ms;
+    struct list list;
+    struct set set;
+    struct zset zset;
+    struct fields fields;
+};
+
+static void make_begin(struct making *m, struct rdb_source *x, struct shard *s, const struct rdb_limits *limits, enum entry_type type) {
+    memset(m, 0, sizeof *m);
+    m->x = x;
+    m->s = s;
+    m->limits = limits;
+    m->type = type;
+    m->first_time_ms = FIELD_NEVER;
+    if (type == TYPE_LIST) m->list = list_new(s, limits->list_size);
+    else if (type == TYPE_SET) m->set = set_new(s);
+    else if (type == TYPE_ZSET) m->zset = zset_new(s);
+    else m->fields = (struct fields){.memory = s->memory, .secret = s->secret};
+}
+
+static void make_drop(struct making *m) {
+    if (m->type == TYPE_LIST) list_free(&m->list, &m->s->trash);
+    else if (m->type == TYPE_SET) set_drop(m->s, &m->set);
+    else if (m->type == TYPE_ZSET) zset_drop(m->s, &m->zset);
+    else if (!fields_is_empty(&m->fields)) fields_free(&m->fields);
+}
+
+static bool no_memory(struct making *m) { return rdb_wrong(m->x, "out of memory"); }
+
+/* Another text, which stays. */
+static bool keep(struct making *m, struct rdb_text *t, const char *p, size_t size) {
+    if (!make_room(m->x, t, size ? size : 1)) return false;
+    if (size) memcpy(t->room, p, size);
+    t->p = t->room;
+    t->size = size;
+    return true;
+}
+
+static bool add_member(struct making *m, const char *p, size_t size) {
+    struct field_name name;
+    set_name(&m->set, p, (uint32_t)size, &name);
+    int added = set_add(&m->set, &name, m->limits->set_entries);
+    return added > 0 || (added ? no_memory(m) : rdb_wrong(m->x, "a member of a set twice"));
+}
+
+static bool add_scored(struct making *m, double score) {
+    struct field_name name;
+    struct zset_item was;
+    if (isnan(score)) return rdb_wrong(m->x, "a score that is not a number");
+    zset_name(&m->zset, m->name.p, (uint32_t)m->name.size, &name);
+    if (zset_find(&m->zset, &name, &was)) return rdb_wrong(m->x, "a member of a sorted set twice");
+    m->long_text |= m->name.size > (uint64_t)m->limits->zset_value;
+    return !zset_put(&m->zset, &name, NULL, score) || no_memory(m);
+}
+
+static bool add_field(struct making *m, const char *p, size_t size, int64_t at_ms) {
+    struct field_name name;
+    struct field was;
+    struct packed value;
+    field_name(&m->fields, m->name.p, (uint32_t)m->name.size, &name);
+    if (fields_find(&m->fields, &name, &was)) return rdb_wrong(m->x, "a field of a hash twice");
+    packed_of(&value, p, (uint32_t)size);
+    uint64_t most = (uint64_t)m->limits->hash_value;
+    m->long_text |= m->name.size > most || size > most;
+    if (at_ms < m->first_time_ms) m->first_time_ms = at_ms;
+    return !fields_put(&m->fields, &name, NULL, &value, at_ms) || no_memory(m);
+}
+
+/* A score as text: as strtod has it. */
+static bool add_score_text(struct making *m, const char *p, size_t size) {
+    char text[128], *end;
+    if (!size || size >= sizeof text) return rdb_wrong(m->x, "a score that is not a number");
+    memcpy(text, p, size);
+    text[size] = 0;
+    double score = strtod(text, &end);
+    return *end ? rdb_wrong(m->x, "a score that is not a number") : add_scored(m, score);
+}
+
+static bool add_timed(struct making *m, const char *p, size_t size) {
+    int64_t at_ms;
+    if (!parse_int64(p, size, &at_ms) || at_ms < 0) return rdb_wrong(m->x, "a field's time that is none");
+    return add_field(m, m->value.p, m->value.size, at_ms ? at_ms : FIELD_NEVER);
+}
+
+/* The next string of a packed form. */
+static bool make_add(void *arg, const char *p, size_t size) {
+    struct making *m = arg;
+    if (m->type == TYPE_LIST) return !list_push(&m->list, LIST_TAIL, p, (uint32_t)size) || no_memory(m);
+    if (m->type == TYPE_SET) return add_member(m, p, size);
+    switch (m->part++) {
+    case 0: return keep(m, &m->name, p, size);
+    case 1:
+        if (m->timed) return keep(m, &m->value, p, size);
+        m->part = 0;
+        return m->type == TYPE_ZSET ? add_score_text(m, p, size) : add_field(m, p, size, FIELD_NEVER);
+    default: m->part = 0; return add_timed(m, p, size);
+    }
+}
+
+static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
+    uint64_t n = 0;
+    if (m->part) return rdb_wrong(m->x, "a field without a value");
+    if (m->type == TYPE_LIST) n = list_count(&m->list);
+    else if (m->type == TYPE_SET) n = set_count(&m->set);
+    else if (m->type == TYPE_ZSET) n = zset_is_empty(&m->zset) ? 0 : zset_count(&m->zset);
+    else n = fields_count(&m->fields);
+    if (!n) return rdb_wrong(m->x, "an empty container");
+    int refused;
+    if (m->type == TYPE_ZSET) zset_show_large(&m->zset, m->long_text || n > (uint64_t)m->limits->zset_entries);
+    if (m->type == TYPE_HASH && (m->long_text || n > (uint64_t)m->limits->hash_entries)) fields_set_flags(&m->fields, FIELDS_SHOWN_LARGE);
+    if (m->type == TYPE_LIST) refused = list_replace(m->s, k, &m->list, event);
+    else if (m->type == TYPE_SET) refused = set_replace(m->s, k, &m->set, event);
+    else if (m->type == TYPE_ZSET) refused = zset_replace(m->s, k, &m->zset, event);
+    else {
+        struct fields *f = &m->fields;
+        refused = key_replace(m->s, k, TYPE_HASH, f->map ? ENC_MAP : ENC_PAGE, f->map ? (void *)f->map : (void *)f->page, event);
+        if (refused) fields_free(f);
+    }
+    m->type = TYPE_HASH; /* it is not ours any more */
+    m->fields = (struct fields){0};
+    if (refused) return no_memory(m);
+    if ((m->first_time_ms != FIELD_NEVER && key_time_fields(m->s, k, m->first_time_ms)) ||
+        (expire_at_ms != EXPIRY_NONE && key_set_expiry(m->s, k, expire_at_ms, event))) {
+        key_delete(m->s, k, KEY_DEL);
+        return no_memory(m);
+    }
+    return true;
+}
+
+/* ---- where they come from ---- */
+
+static bool get_count(struct rdb_source *x, uint64_t *n) {
+    if (!rdb_get_length(x, n)) return false;
+    return *n <= x->left + (uint64_t)(x->end - x->at) || rdb_wrong(x, "more elements than bytes");
+}
+
+static bool read_strings(struct making *m, unsigned of_each) {
+    struct rdb_text text = {0};
+    uint64_t n;
+    bool good = get_count(m->x, &n);
+    for (uint64_t i = 0; good && i < n * of_each; i++) good = rdb_get_string(m->x, &text) && make_add(m, text.p, text.size);
+    rdb_text_drop(&text);
+    return good;
+}
+
+static bool get_score(struct rdb_source *x, bool text, double *out) {
+    uint64_t bits;
+    uint8_t n;
+    if (!text) {
+        if (!rdb_get_little(x, 8, &bits)) return false;
+        memcpy(out, &bits, sizeof *out);
+        return true;
+    }
+    if (!rdb_get_byte(x, &n)) return false;
+    if (n >= 253) {
+        *out = n == 253 ? NAN : n == 254 ? INFINITY : -INFINITY;
+        return true;
+    }
+    char digits[256], *end;
+    if (!rdb_need(x, n)) return false;
+    memcpy(digits, x->at, n);
+    digits[n] = 0;
+    x->at += n;
+    *out = strtod(digits, &end);
+    return (n && !*end) || rdb_wrong(x, "a score that is not a number");
+}
+
+static bool read_scored(struct making *m, bool text) {
+    uint64_t n;
+    bool good = get_count(m->x, &n);
+    for (uint64_t i = 0; good && i < n; i++) {
+        double score;
+        good = rdb_get_string_kept(m->x, &m->name) && get_score(m->x, text, &score) && add_scored(m, score);
+    }
+    return good;
+}
+
+/* Times before the field; old: absolute ones. */
+static bool read_timed(struct making *m, bool old) {
+    struct rdb_text text = {0};
+    uint64_t n = 0, first = 0, time;
+    bool good = (old || rdb_get_little(m->x, 8, &first)) && get_count(m->x, &n);
+    for (uint64_t i = 0; good && i < n; i++) {
+        good = rdb_get_length(m->x, &time) && rdb_get_string_kept(m->x, &m->name) && rdb_get_string(m->x, &text);
+        if (!good) break;
+        uint64_t at_ms = !time ? (uint64_t)FIELD_NEVER : old ? time : first + time - 1;
+        if (time && at_ms >= (uint64_t)FIELD_NEVER) good = rdb_wrong(m->x, "a field's time that is none");
+        else good = add_field(m, text.p, text.size, (int64_t)at_ms);
+    }
+    rdb_text_drop(&text);
+    return good;
+}
+
+typedef const char *packed_reader(const uint8_t *p, size_t size, rdb_element *add, void *arg);
+
+/* A string that holds a packed form. */
+static bool read_packed(struct making *m, packed_reader *reader) {
+    struct rdb_text text = {0};
+    bool good = rdb_get_string(m->x, &text);
+    const char *why = good ? reader((const uint8_t *)text.p, text.size, make_add, m) : NULL;
+    if (why) good = rdb_wrong(m->x, why);
+    rdb_text_drop(&text);
+    return good && !m->x->why[0];
+}
+
+static bool read_quicklist(struct making *m, bool second) {
+    enum { NODE_PLAIN = 1, NODE_PACKED = 2 };
+    struct rdb_text text = {0};
+    uint64_t n, kind = NODE_PACKED;
+    bool good = get_count(m->x, &n);
+    for (uint64_t i = 0; good && i < n; i++) {
+        if (second) good = rdb_get_length(m->x, &kind);
+        if (good && kind == NODE_PACKED) good = read_packed(m, second ? rdb_listpack : rdb_ziplist);
+        else if (good && kind == NODE_PLAIN) good = rdb_get_string(m->x, &text) && make_add(m, text.p, text.size);
+        else if (good) good = rdb_wrong(m->x, "a list's node of unknown form");
+    }
+    rdb_text_drop(&text);
+    return good;
+}
+
+static bool read_elements(struct making *m, uint8_t type) {
+    uint64_t first;
+    switch (type) {
+    case RDB_LIST:
+    case RDB_SET: return read_strings(m, 1);
+    case RDB_HASH: return read_strings(m, 2);
+    case RDB_ZSET_TEXT: return read_scored(m, true);
+    case RDB_ZSET: return read_scored(m, false);
+    case RDB_HASH_ZIPMAP: return read_packed(m, rdb_zipmap);
+    case RDB_LIST_ZIPLIST:
+    case RDB_ZSET_ZIPLIST:
+    case RDB_HASH_ZIPLIST: return read_packed(m, rdb_ziplist);
+    case RDB_SET_INTSET: return read_packed(m, rdb_intset);
+    case RDB_QUICKLIST: return read_quicklist(m, false);
+    case RDB_QUICKLIST_2: return read_quicklist(m, true);
+    case RDB_HASH_LISTPACK:
+    case RDB_ZSET_LISTPACK:
+    case RDB_SET_LISTPACK: return read_packed(m, rdb_listpack);
+    case RDB_HASH_TIMES_OLD: return read_timed(m, true);
+    case RDB_HASH_TIMES: return read_timed(m, false);
+    case RDB_HASH_TIMES_LISTPACK_OLD: m->timed = true; return read_packed(m, rdb_listpack);
+    case RDB_HASH_TIMES_LISTPACK: m->timed = true; return rdb_get_little(m->x, 8, &first) && read_packed(m, rdb_listpack);
+    }
+    return rdb_wrong(m->x, "a value of unknown type");
+}
+
+/* ---- values ---- */
+
+/* False: none that can be made. */
+static bool type_of(struct rdb_source *x, uint8_t type, enum entry_type *out) {
+    switch (type) {
+    case RDB_STRING: *out = TYPE_STRING; return true;
+    case RDB_LIST:
+    case RDB_LIST_ZIPLIST:
+    case RDB_QUICKLIST:
+    case RDB_QUICKLIST_2: *out = TYPE_LIST; return true;
+    case RDB_SET:
+    case RDB_SET_INTSET:
+    case RDB_SET_LISTPACK: *out = TYPE_SET; return true;
+    case RDB_ZSET_TEXT:
+    case RDB_ZSET:
+    case RDB_ZSET_ZIPLIST:
+    case RDB_ZSET_LISTPACK: *out = TYPE_ZSET; return true;
+    case RDB_HASH:
+    case RDB_HASH_ZIPMAP:
+    case RDB_HASH_ZIPLIST:
+    case RDB_HASH_LISTPACK:
+    case RDB_HASH_TIMES_OLD:
+    case RDB_HASH_TIMES_LISTPACK_OLD:
+    case RDB_HASH_TIMES:
+    case RDB_HASH_TIMES_LISTPACK: *out = TYPE_HASH; return true;
+    case RDB_STREAM:
+    case RDB_STREAM_2:
+    case RDB_STREAM_3: return rdb_wrong(x, "a stream, which Darter does not have yet");
+    case RDB_MODULE_OLD:
+    case RDB_MODULE: return rdb_wrong(x, "a module's value");
+    }
+    return rdb_wrong(x, "a value of unknown type");
+}
+
+static bool read_string(struct rdb_source *x, struct shard *s, struct key *k, int64_t expire_at_ms, enum key_event event) {
+    struct rdb_text text = {0};
+    bool good = rdb_get_string(x, &text);
+    if (good && key_set_bytes(s, k, text.p, text.size, FORM_ANY, expire_at_ms, event)) good = rdb_wrong(x, "out of memory");
+    rdb_text_drop(&text);
+    return good;
+}
+
+bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
+    const struct rdb_limits *limits, enum key_event event) {
+    enum entry_type made;
+    struct making m;
+    if (!type_of(x, type, &made)) return false;
+    if (made == TYPE_STRING) return read_string(x, s, k, expire_at_ms, event);
+    make_begin(&m, x, s, limits, made);
+    bool good = read_elements(&m, type) && make_store(&m, k, expire_at_ms, event);
+    if (!good) make_drop(&m);
+    rdb_text_drop(&m.name);
+    rdb_text_drop(&m.value);
+    return good;
+}
+
+/* ---- skipping ---- */
+
+static bool skip_strings(struct rdb_source *x, unsigned of_each) {
+    uint64_t n;
+    bool good = get_count(x, &n);
+    for (uint64_t i = 0; good && i < n * of_each; i++) good = rdb_skip_string(x);
+    return good;
+}
+
+static bool skip_scored(struct rdb_source *x, bool text) {
+    uint64_t n;
+    double score;
+    bool good = get_count(x, &n);
+    for (uint64_t i = 0; good && i < n; i++) good = rdb_skip_string(x) && get_score(x, text, &score);
+    return good;
+}
+
+static bool skip_timed(struct rdb_source *x, bool old) {
+    uint64_t n, time;
+    bool good = (old || rdb_skip(x, 8)) && get_count(x, &n);
+    for (uint64_t i = 0; good && i < n; i++) good = rdb_get_length(x, &time) && rdb_skip_string(x) && rdb_skip_string(x);
+    return good;
+}
+
+static bool skip_quicklist(struct rdb_source *x) {
+    uint64_t n, kind;
+    bool good = get_count(x, &n);
+    for (uint64_t i = 0; good && i < n; i++) good = rdb_get_length(x, &kind) && rdb_skip_string(x);
+    return good;
+}
+
+bool rdb_skip_module(struct rdb_source *x) {
+    enum { MODULE_END, MODULE_SIGNED, MODULE_UNSIGNED, MODULE_FLOAT, MODULE_DOUBLE, MODULE_STRING };
+    for (uint64_t what, n;;) {
+        bool good = rdb_get_length(x, &what);
+        if (!good || what == MODULE_END) return good;
+        if (what == MODULE_SIGNED || what == MODULE_UNSIGNED) good = rdb_get_length(x, &n);
+        else if (what == MODULE_FLOAT || what == MODULE_DOUBLE) good = rdb_skip(x, what == MODULE_FLOAT ? 4 : 8);
+        else good = what == MODULE_STRING ? rdb_skip_string(x) : rdb_wrong(x, "a module's value of unknown form");
+        if (!good) return false;
+    }
+}
+
+bool rdb_skip_value(struct rdb_source *x, uint8_t type) {
+    enum entry_type made;
+    uint64_t module;
+    if (type == RDB_MODULE) return rdb_get_length(x, &module) && rdb_skip_module(x);
+    if (!type_of(x, type, &made)) return false;
+    switch (type) {
+    case RDB_LIST:
+    case RDB_SET: return skip_strings(x, 1);
+    case RDB_HASH: return skip_strings(x, 2);
+    case RDB_ZSET_TEXT: return skip_scored(x, true);
+    case RDB_ZSET: return skip_scored(x, false);
+    case RDB_QUICKLIST: return skip_strings(x, 1);
+    case RDB_QUICKLIST_2: return skip_quicklist(x);
+    case RDB_HASH_TIMES_OLD: return skip_timed(x, true);
+    case RDB_HASH_TIMES: return skip_timed(x, false);
+    case RDB_HASH_TIMES_LISTPACK: return rdb_skip(x, 8) && rdb_skip_string(x);
+    default: return rdb_skip_string(x);
+    }
+}

@@ -1,0 +1,68 @@
+/* Reading RDB: values of every type that Redis, Valkey and KeyDB have written in versions 1 to 12 of the format, into a shard. Pure: from a source of bytes.
+ *
+ * Nothing that is read is believed: each length is compared with the bytes that are left, packed forms are walked with their bounds and links, members
+ * may not come twice, scores must be numbers, containers not be empty. What is wrong leaves a message in the source, and nothing in the shard.
+ */
+#ifndef SHARD_RDB_READ_H
+#define SHARD_RDB_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/keyspace.h"
+#include "shard/rdb.h"
+
+#define RDB_WHY_MAX 192u
+
+/* Where bytes come from. */
+struct rdb_source {
+    const uint8_t *at, *end; /* what is there */
+    uint64_t left;           /* bytes behind end, which more() can bring */
+    uint64_t offset;         /* of end, from the beginning */
+    /* Brings bytes, until n <= end - at + left of them lie at `at`, which may move. False: it can't; it has said why. NULL: there are no more. */
+    bool (*more)(struct rdb_source *x, size_t n);
+    void *arg;
+    char why[RDB_WHY_MAX]; /* what went wrong; empty: nothing */
+};
+
+/* Notes what is wrong, with the offset, unless something was noted. Returns false. */
+bool rdb_wrong(struct rdb_source *x, const char *what);
+/* n bytes lie at x->at. False: there are not so many, which is noted. */
+bool rdb_need(struct rdb_source *x, size_t n);
+
+bool rdb_get_byte(struct rdb_source *x, uint8_t *out);
+bool rdb_get_little(struct rdb_source *x, unsigned bytes, uint64_t *out);
+/* A length; one that is none, but begins a string in another form, is wrong. */
+bool rdb_get_length(struct rdb_source *x, uint64_t *out);
+bool rdb_skip(struct rdb_source *x, uint64_t n);
+
+/* A string that was read. It lies in the source, until the next call that reads from it, or in `room`, which stays for the next one. All 0 at first. */
+struct rdb_text {
+    const char *p;
+    size_t size;
+    char *room;
+    size_t capacity;
+    char number[INT64_TEXT_SIZE];
+};
+bool rdb_get_string(struct rdb_source *x, struct rdb_text *out);
+/* The same, but it stays when more is read. */
+bool rdb_get_string_kept(struct rdb_source *x, struct rdb_text *out);
+bool rdb_skip_string(struct rdb_source *x);
+void rdb_text_drop(struct rdb_text *t);
+
+/* What the configuration says of values. */
+struct rdb_limits {
+    int64_t hash_entries, hash_value, list_size, set_entries, zset_entries, zset_value; /* *-max-* */
+};
+
+/* Reads a value of this type and makes it that of a key that is not there, with this time; it is said as this event. False: something is wrong (or there is no
+ * memory), and nothing was made. */
+bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
+    const struct rdb_limits *limits, enum key_event event);
+/* Reads past one, with no look at what is in it. */
+bool rdb_skip_value(struct rdb_source *x, uint8_t type);
+/* The same for a module's data: what comes behind its name. */
+bool rdb_skip_module(struct rdb_source *x);
+
+#endif

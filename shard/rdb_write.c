@@ -1,0 +1,304 @@
+/* In this file: the buffer; lengths and strings; opcodes; entries; values, type by type. */
+#include "shard/rdb_write.h"
+
+#include <liblzf/lzf.h>
+#include <mimalloc.h>
+#include <string.h>
+
+#include "shard/blob.h"
+#include "shard/container.h"
+
+#define BUFFER_MIN 4096u
+/* The head of a string that is not compressed: a length of 64 bits. */
+#define LENGTH_MAX 9u
+/* Strings that are compressed: shorter ones have nothing to gain; longer ones would take too long in one go. */
+#define COMPRESS_MIN 21u
+#define COMPRESS_MAX (32u << 10)
+/* What is written in several steps. */
+#define LARGE_BYTES (64u << 10)
+
+/* ---- the buffer ---- */
+
+void rdb_buffer_drop(struct rdb_buffer *b) {
+    mi_free(b->bytes);
+    *b = (struct rdb_buffer){0};
+}
+
+static __attribute__((noinline)) bool grow(struct rdb_buffer *b, size_t n) {
+    size_t capacity = b->capacity ? b->capacity : BUFFER_MIN;
+    while (capacity - b->length < n) {
+        if (capacity > SIZE_MAX / 2) return false;
+        capacity *= 2;
+    }
+    uint8_t *bytes = mi_realloc(b->bytes, capacity);
+    if (!bytes) return false;
+    b->bytes = bytes;
+    b->capacity = capacity;
+    return true;
+}
+
+bool rdb_buffer_room(struct rdb_buffer *b, size_t n) { return __builtin_expect(b->capacity - b->length >= n, 1) || grow(b, n); }
+
+bool rdb_put_bytes(struct rdb_buffer *b, const void *bytes, size_t n) {
+    if (!rdb_buffer_room(b, n)) return false;
+    if (n) memcpy(b->bytes + b->length, bytes, n);
+    b->length += n;
+    return true;
+}
+
+bool rdb_put_byte(struct rdb_buffer *b, uint8_t byte) { return rdb_put_bytes(b, &byte, 1); }
+
+static bool put_little(struct rdb_buffer *b, uint64_t v, unsigned n) {
+    uint8_t bytes[8];
+    for (unsigned i = 0; i < n; i++) bytes[i] = (uint8_t)(v >> 8 * i);
+    return rdb_put_bytes(b, bytes, n);
+}
+
+/* ---- lengths and strings ---- */
+
+static uint8_t *write_big(uint8_t *to, uint64_t v, unsigned n) {
+    for (unsigned i = n; i--;) *to++ = (uint8_t)(v >> 8 * i);
+    return to;
+}
+
+/* Behind the buffer's end there is room. */
+static uint8_t *write_length(uint8_t *to, uint64_t n) {
+    if (n < 1u << 6) {
+        *to++ = (uint8_t)n;
+        return to;
+    }
+    if (n < 1u << 14) {
+        *to++ = (uint8_t)(RDB_LENGTH_14 << 6 | n >> 8);
+        *to++ = (uint8_t)n;
+        return to;
+    }
+    *to++ = n <= UINT32_MAX ? RDB_LENGTH_32 : RDB_LENGTH_64;
+    return write_big(to, n, n <= UINT32_MAX ? 4 : 8);
+}
+
+bool rdb_put_length(struct rdb_buffer *b, uint64_t n) {
+    if (!rdb_buffer_room(b, LENGTH_MAX)) return false;
+    b->length = (size_t)(write_length(b->bytes + b->length, n) - b->bytes);
+    return true;
+}
+
+bool rdb_put_int(struct rdb_buffer *b, int64_t v) {
+    char text[INT64_TEXT_SIZE];
+    unsigned bytes = v == (int8_t)v ? 1 : v == (int16_t)v ? 2 : v == (int32_t)v ? 4 : 0;
+    if (!bytes) {
+        unsigned n = format_int64(text, v);
+        return rdb_put_length(b, n) && rdb_put_bytes(b, text, n);
+    }
+    return rdb_put_byte(b, (uint8_t)(RDB_ENCODED | bytes >> 1)) && put_little(b, (uint64_t)v, bytes);
+}
+
+/* Puts it compressed, if that is smaller by more than it costs. False: it is not; nothing was put. There is room. */
+static bool compressed(struct rdb_buffer *b, const char *text, size_t size) {
+    uint8_t *head = b->bytes + b->length, packed[COMPRESS_MAX];
+    unsigned n = lzf_compress(text, (unsigned)size, packed, (unsigned)size - 4);
+    if (!n) return false;
+    *head++ = RDB_ENCODED | RDB_LZF;
+    head = write_length(write_length(head, n), size);
+    memcpy(head, packed, n);
+    b->length = (size_t)(head - b->bytes) + n;
+    return true;
+}
+
+/* One that is known not to read like an integer. */
+static bool put_text(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+    if (!rdb_buffer_room(b, size + 1 + 2 * LENGTH_MAX)) return false;
+    if (compress && size >= COMPRESS_MIN && size <= COMPRESS_MAX && compressed(b, text, size)) return true;
+    uint8_t *to = write_length(b->bytes + b->length, size);
+    memcpy(to, text, size);
+    b->length = (size_t)(to - b->bytes) + size;
+    return true;
+}
+
+bool rdb_put_string(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+    int64_t v;
+    /* As Redis: what fits into 32 bits. */
+    if (size <= 11 && size && parse_int64(text, size, &v) && v == (int32_t)v) return rdb_put_int(b, v);
+    return put_text(b, text, size, compress);
+}
+
+/* ---- opcodes ---- */
+
+bool rdb_put_aux(struct rdb_buffer *b, const char *name, const char *value) {
+    return rdb_put_byte(b, RDB_AUX) && rdb_put_string(b, name, strlen(name), false) && rdb_put_string(b, value, strlen(value), false);
+}
+
+bool rdb_put_head(struct rdb_buffer *b, unsigned version) {
+    char head[] = {'R', 'E', 'D', 'I', 'S', '0', '0', (char)('0' + version / 10), (char)('0' + version % 10)};
+    return rdb_put_bytes(b, head, sizeof head);
+}
+
+bool rdb_put_select(struct rdb_buffer *b, uint32_t db) { return rdb_put_byte(b, RDB_SELECT) && rdb_put_length(b, db); }
+
+bool rdb_put_resize(struct rdb_buffer *b, uint64_t keys, uint64_t expiring) {
+    return rdb_put_byte(b, RDB_RESIZE) && rdb_put_length(b, keys) && rdb_put_length(b, expiring);
+}
+
+bool rdb_put_end(struct rdb_buffer *b) { return rdb_put_byte(b, RDB_END); }
+
+/* ---- entries ---- */
+
+enum rdb_type rdb_type_of(const struct entry *e) {
+    switch (entry_type(e)) {
+    case TYPE_STRING: return RDB_STRING;
+    case TYPE_LIST: return RDB_LIST;
+    case TYPE_SET: return RDB_SET;
+    case TYPE_ZSET: return RDB_ZSET;
+    case TYPE_HASH: return entry_fields_time(e) != INT64_MAX ? RDB_HASH_TIMES : RDB_HASH;
+    case TYPE_STREAM: break;
+    }
+    __builtin_unreachable();
+}
+
+bool rdb_is_large(const struct entry *e) {
+    const struct blob *b = entry_blob(e);
+    if (entry_type(e) == TYPE_STRING) return b && b->size > LARGE_BYTES;
+    return container_is_large(e) || container_memory(e) > LARGE_BYTES;
+}
+
+bool rdb_put_entry_head(struct rdb_buffer *b, const struct entry *e, const struct rdb_entry_options *o) {
+    uint8_t type = (uint8_t)rdb_type_of(e);
+    if (entry_expires(e) && !(rdb_put_byte(b, RDB_EXPIRES_MS) && put_little(b, (uint64_t)entry_expiry(e), 8))) return false;
+    if (o->idle_s != RDB_NO_IDLE && !(rdb_put_byte(b, RDB_IDLE) && rdb_put_length(b, (uint64_t)o->idle_s))) return false;
+    return rdb_put_byte(b, type) && rdb_put_string(b, entry_key(e), entry_key_size(e), o->compress);
+}
+
+bool rdb_put_entry(struct rdb_buffer *b, struct shard *s, const struct entry *e, const struct rdb_entry_options *o) {
+    size_t before = b->length;
+    struct rdb_value v;
+    if (rdb_put_entry_head(b, e, o)) {
+        rdb_value_begin(&v, e, o->compress);
+        if (rdb_value_step(&v, s, e, b, SIZE_MAX) == RDB_DONE) return true;
+    }
+    b->length = before;
+    return false;
+}
+
+/* ---- values ---- */
+
+void rdb_value_begin(struct rdb_value *v, const struct entry *e, bool compress) {
+    memset(v, 0, sizeof *v);
+    v->type = (uint8_t)rdb_type_of(e);
+    v->compress = compress;
+}
+
+static bool put_packed(struct rdb_buffer *b, const uint8_t *at, bool compress) {
+    char scratch[INT64_TEXT_SIZE];
+    uint32_t size;
+    if (packed_is_int(at)) return rdb_put_int(b, packed_int(at));
+    const char *text = packed_text(at, scratch, &size);
+    return put_text(b, text, size, compress);
+}
+
+static enum rdb_step string_step(struct rdb_value *v, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
+    if (entry_encoding(e) == ENC_INT) return rdb_put_int(b, entry_int(e)) ? RDB_DONE : RDB_NO_MEMORY;
+    size_t size;
+    const char *text = entry_string(e, NULL, &size);
+    if (size <= LARGE_BYTES) return rdb_put_string(b, text, size, v->compress) ? RDB_DONE : RDB_NO_MEMORY;
+    if (!v->begun && !rdb_put_length(b, size)) return RDB_NO_MEMORY;
+    v->begun = true;
+    size_t n = size - v->at < bytes ? size - v->at : bytes;
+    if (!rdb_put_bytes(b, text + v->at, n)) return RDB_NO_MEMORY;
+    v->at += n;
+    return v->at == size ? RDB_DONE : RDB_MORE;
+}
+
+static enum rdb_step list_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
+    struct list x = list_view(s->memory, entry_encoding(e), entry_pointer(e));
+    if (!v->begun) {
+        if (!rdb_put_length(b, list_count(&x))) return RDB_NO_MEMORY;
+        v->walk.list = list_walk_from(&x, 0, LIST_TAIL);
+        v->begun = true;
+    }
+    char scratch[INT64_TEXT_SIZE];
+    struct list_item item;
+    size_t from = b->length;
+    while (list_next(&x, &v->walk.list, &item)) {
+        uint32_t size;
+        const char *text = list_text(&item, scratch, &size);
+        if (!rdb_put_string(b, text, size, v->compress)) return RDB_NO_MEMORY;
+        if (b->length - from >= bytes) return RDB_MORE;
+    }
+    return RDB_DONE;
+}
+
+static enum rdb_step ints_step(struct rdb_value *v, const struct intset *x, struct rdb_buffer *b, size_t bytes) {
+    uint32_t n = intset_count(x);
+    size_t from = b->length;
+    if (!v->begun && !rdb_put_length(b, n)) return RDB_NO_MEMORY;
+    v->begun = true;
+    while (v->at < n) {
+        if (!rdb_put_int(b, intset_at(x, (uint32_t)v->at++))) return RDB_NO_MEMORY;
+        if (b->length - from >= bytes) return RDB_MORE;
+    }
+    return RDB_DONE;
+}
+
+/* A hash's, with or without times, or a set's. */
+static enum rdb_step fields_step(struct rdb_value *v, const struct fields *x, struct rdb_buffer *b, size_t bytes) {
+    size_t from = b->length;
+    if (!v->begun) {
+        if (v->type == RDB_HASH_TIMES) {
+            v->first_time_ms = fields_first_time(x);
+            if (!put_little(b, (uint64_t)v->first_time_ms, 8)) return RDB_NO_MEMORY;
+        }
+        if (!rdb_put_length(b, fields_count(x))) return RDB_NO_MEMORY;
+        v->begun = true;
+    }
+    struct field f;
+    while (fields_next(x, &v->walk.fields, &f)) {
+        if (v->type == RDB_HASH_TIMES) {
+            uint64_t distance = f.expires_at_ms == FIELD_NEVER ? 0 : (uint64_t)(f.expires_at_ms - v->first_time_ms) + 1;
+            if (!rdb_put_length(b, distance)) return RDB_NO_MEMORY;
+        }
+        if (!put_packed(b, f.name, v->compress) || (f.value && !put_packed(b, f.value, v->compress))) return RDB_NO_MEMORY;
+        if (b->length - from >= bytes) return RDB_MORE;
+    }
+    return RDB_DONE;
+}
+
+struct zset_writing {
+    struct rdb_buffer *b;
+    bool compress, no_memory;
+};
+
+static void write_member(void *arg, const struct zset_item *m) {
+    struct zset_writing *w = arg;
+    uint64_t score;
+    memcpy(&score, &m->score, sizeof score);
+    if (!w->no_memory && !(put_packed(w->b, m->member, w->compress) && put_little(w->b, score, 8))) w->no_memory = true;
+}
+
+/* A large one by its pages, in no order, which touches each line once. */
+static enum rdb_step zset_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
+    struct zset x = zset_of(s->memory, s->secret, entry_encoding(e), entry_pointer(e));
+    struct zset_writing w = {.b = b, .compress = v->compress};
+    size_t from = b->length;
+    if (!v->begun && !rdb_put_length(b, zset_count(&x))) return RDB_NO_MEMORY;
+    v->begun = true;
+    do {
+        v->walk.zset = zset_scan(&x, v->walk.zset, write_member, &w);
+        if (w.no_memory) return RDB_NO_MEMORY;
+        if (!v->walk.zset) return RDB_DONE;
+    } while (b->length - from < bytes);
+    return RDB_MORE;
+}
+
+enum rdb_step rdb_value_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
+    struct fields fields;
+    switch (entry_type(e)) {
+    case TYPE_STRING: return string_step(v, e, b, bytes);
+    case TYPE_LIST: return list_step(v, s, e, b, bytes);
+    case TYPE_ZSET: return zset_step(v, s, e, b, bytes);
+    case TYPE_SET:
+        if (entry_encoding(e) == ENC_INTSET) return ints_step(v, entry_pointer(e), b, bytes);
+        __attribute__((fallthrough));
+    case TYPE_HASH: fields = container_fields(s, e); return fields_step(v, &fields, b, bytes);
+    case TYPE_STREAM: break;
+    }
+    __builtin_unreachable();
+}
