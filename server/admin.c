@@ -12,6 +12,7 @@
 #include "server/memory_commands.h"
 #include "server/monitor.h"
 #include "server/replication.h"
+#include "server/save_commands.h"
 #include "server/slowlog.h"
 
 /* ---- CONFIG ---- */
@@ -130,38 +131,7 @@ static void time_command(struct conn *c, struct arg *argv, uint32_t argc, struct
     reply_bulk_int(r, now.tv_nsec / 1000);
 }
 
-static void shutdown_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
-    bool save = false, nosave = false, abort_it = false;
-    for (uint32_t i = 1; i < argc; i++) {
-        if (arg_is(&argv[i], "nosave")) nosave = true;
-        else if (arg_is(&argv[i], "save")) save = true;
-        else if (arg_is(&argv[i], "abort")) abort_it = true;
-        else if (!arg_is(&argv[i], "now") && !arg_is(&argv[i], "force")) {
-            reply_syntax_error(r);
-            return;
-        }
-    }
-    if ((save && nosave) || (abort_it && argc > 2)) {
-        reply_syntax_error(r);
-        return;
-    }
-    if (abort_it) {
-        reply_error(r, "ERR No shutdown in progress.");
-        return;
-    }
-    conn_close(c, false);
-    kill(getpid(), SIGTERM);
-}
-
-/* ---- LASTSAVE, ACL, MODULE: what there is of them ---- */
-
-/* Nothing is saved yet: as Redis says it, the time of the start. */
-static void lastsave_command(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
-    (void)c;
-    (void)argv;
-    (void)argc;
-    reply_int(r, server.started_ms / 1000);
-}
+/* ---- ACL, MODULE: what there is of them ---- */
 
 static void acl_whoami(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)c;
@@ -237,6 +207,15 @@ const struct command commands_server[] = {{.name = "command",
         .arity = -2,
         .subcommands = acl_subcommands,
         .help = acl_help},
+    {.name = "bgsave",
+        .group = "server",
+        .since = "1.0.0",
+        .summary = "Asynchronously save the dataset to disk",
+        .complexity = "O(1)",
+        .arity = -1,
+        .plan = PLAN_EXCLUSIVE,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_NO_ASYNC_LOADING,
+        .on_spread = bgsave_command},
     {.name = "wait",
         .group = "generic",
         .since = "3.0.0",
@@ -367,6 +346,15 @@ const struct command commands_server[] = {{.name = "command",
         .flags = CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_FAST,
         .acl = ACL_ADMIN | ACL_DANGEROUS,
         .on_connection = role_command},
+    {.name = "save",
+        .group = "server",
+        .since = "1.0.0",
+        .summary = "Synchronously save the dataset to disk",
+        .complexity = "O(N) where N is the total number of keys in all databases",
+        .arity = 1,
+        .plan = PLAN_COURSE,
+        .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_NO_ASYNC_LOADING | CMD_NO_MULTI,
+        .on_course = save_command},
     {.name = "shutdown",
         .group = "server",
         .since = "1.0.0",
@@ -374,7 +362,8 @@ const struct command commands_server[] = {{.name = "command",
         .complexity = "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
         .arity = -1,
         .flags = CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_NO_MULTI | CMD_ALLOW_BUSY,
-        .on_connection = shutdown_command},
+        .plan = PLAN_COURSE,
+        .on_course = shutdown_command},
     {.name = "slaveof",
         .group = "server",
         .since = "1.0.0",

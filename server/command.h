@@ -17,6 +17,7 @@
 struct blocking;
 struct conn;
 struct task;
+struct command;
 struct thread;
 
 #define COMMAND_ROWS_MAX 512u /* rows with subcommands; number 0 is none */
@@ -33,6 +34,7 @@ enum plan {
     PLAN_EXCLUSIVE,   /* all shards are held by the coordinator: on_spread */
     PLAN_DISK,        /* no key; on the thread that waits for the disk: on_disk. OK, or its error, is the reply */
     PLAN_TRANSACTION, /* EXEC, WATCH: multi_dispatch */
+    PLAN_COURSE,      /* its own course of steps (course.h): on_course */
     PLAN_BLOCKING,    /* waits until one of its keys has something: waiting.h */
 };
 
@@ -126,6 +128,8 @@ struct key_spec {
     const char *notes;
 };
 
+/* PLAN_COURSE: on the connection's thread, with nothing of the connection under way. */
+typedef void course_fn(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* Runs at dispatch on the connection's thread and appends one RESP value to r (or none, if it took care of that itself). */
 typedef void connection_fn(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r);
 
@@ -194,6 +198,7 @@ struct command {
     find_keys_fn *find_keys; /* PLAN_SPREAD; NULL: the key specs tell */
     steps_fn *on_steps;      /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;
+    course_fn *on_course;
     const struct blocking *blocking; /* PLAN_BLOCKING */
     hop_drop_fn *on_drop;            /* NULL: a sliced hop's state is a number */
     merge_fn *merge_custom;

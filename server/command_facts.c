@@ -7,6 +7,7 @@
 static const struct command_facts facts[] = {
     {.name = "append", .arguments = "key%k0 value"},
     {.name = "auth", .arguments = "username@6.0.0? password", .history = "6.0.0 Added ACL style (username and password)."},
+    {.name = "bgsave", .arguments = "SCHEDULE@3.2.2?", .history = "3.2.2 Added the `SCHEDULE` option."},
     {.name = "bitcount",
         .arguments = "key%k0 index?(start%i end%i index_unit@7.0.0?{BYTE BIT})",
         .history = "7.0.0 Added the `BYTE|BIT` option."},

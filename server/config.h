@@ -79,7 +79,8 @@ struct config {
     uint32_t n_save;
     char dbfilename[CONFIG_TEXT_MAX];
     bool rdbcompression, rdbchecksum, rdb_del_sync_files, rdb_save_incremental_fsync, stop_writes_on_bgsave_error;
-    int32_t sanitize_dump_payload;
+    int32_t sanitize_dump_payload, snapshot_overrun, snapshot_prefetch;
+    int64_t snapshot_buffer_limit;
     int64_t rdb_key_save_delay_us, key_load_delay_us, loading_process_events_interval_bytes;
     /* append log */
     bool appendonly, no_appendfsync_on_rewrite, aof_load_truncated, aof_use_rdb_preamble, aof_timestamp_enabled,

@@ -49,6 +49,9 @@ static const char *const names_tls_clients[] = {"no", "yes", "optional", NULL};
     {ROW(name, DIRECTIVE_WORDS, field, fall_back, flags, doc), .size = sizeof(((struct config *)0)->field), __VA_ARGS__}
 #define GROUP(title) {.doc = title}
 
+static const char *const names_overrun[] = {"throttle", "abort", NULL};
+static const char *const names_ahead[] = {"none", "entries", "values", NULL};
+
 const struct directive directives[] = {
     GROUP("Network"),
     {ROW("bind", DIRECTIVE_BIND, bind, "* -::*", MUTABLE, "Addresses to listen on, or host names (looked up at start: their first IPv4 address). A leading `-`: skip it if this machine does not have it; `*` and `::*`: all of IPv4, of IPv6"), .apply = apply_bind, .expects = "up to 16 addresses or host names"},
@@ -162,17 +165,22 @@ const struct directive directives[] = {
     NUMBER("lfu-log-factor", lfu_log_factor, 0, INT32_MAX, "10", YET, "How slowly the counter of accesses grows"),
     NUMBER("lfu-decay-time", lfu_decay_time_min, 0, INT32_MAX, "1", YET, "Minutes after which the counter of accesses shrinks"),
 
+    GROUP("Snapshots"),
+    {ROW("save", DIRECTIVE_SAVE, save, "3600 1 300 100 60 10000", MUTABLE, "Save after so many seconds if there were so many changes; empty: never"), .expects = "seconds and changes; several times"},
+    TEXT("dbfilename", dbfilename, "dump.rdb", MUTABLE | DIRECTIVE_PROTECTED, "Name of the snapshot file", .check = check_dbfilename, .expects = "a file name without a directory"),
+    BOOL("rdbcompression", rdbcompression, "yes", MUTABLE, "Compress strings of up to 32 KiB in snapshots"),
+    BOOL("rdbchecksum", rdbchecksum, "yes", 0, "Checksum snapshots"),
+    BOOL("rdb-save-incremental-fsync", rdb_save_incremental_fsync, "yes", MUTABLE, "Have the disk begin with a snapshot while it is written"),
+    BOOL("stop-writes-on-bgsave-error", stop_writes_on_bgsave_error, "yes", MUTABLE, "Refuse writes after a snapshot failed, while there are save points"),
+    BYTES("snapshot-buffer-limit", snapshot_buffer_limit, 1 << 20, MAX, "64mb", MUTABLE, "Bytes of a snapshot that may wait for the disk"),
+    CHOICE("snapshot-overrun", snapshot_overrun, names_overrun, "throttle", MUTABLE, "When more waits: slow down what would add to it, or give the snapshot up"),
+    NUMBER("key-load-delay", key_load_delay_us, INT32_MIN, INT32_MAX, "0", MUTABLE | HIDDEN, "Slow loading down, for tests"),
+    CHOICE("snapshot-prefetch", snapshot_prefetch, names_ahead, "values", MUTABLE | HIDDEN, "What a snapshot's walk brings on its way from memory, for measuring"),
+
     GROUP("Accepted, no effect yet: snapshots"),
-    {ROW("save", DIRECTIVE_SAVE, save, "3600 1 300 100 60 10000", YET, "Save after so many seconds if there were so many changes; empty: never"), .expects = "seconds and changes; several times"},
-    TEXT("dbfilename", dbfilename, "dump.rdb", YET | DIRECTIVE_PROTECTED, "Name of the snapshot file", .check = check_dbfilename, .expects = "a file name without a directory"),
-    BOOL("rdbcompression", rdbcompression, "yes", YET, "Compress strings in snapshots"),
-    BOOL("rdbchecksum", rdbchecksum, "yes", YET_FIXED, "Checksum snapshots"),
     BOOL("rdb-del-sync-files", rdb_del_sync_files, "no", YET, "Delete snapshots that were made for replication only"),
-    BOOL("rdb-save-incremental-fsync", rdb_save_incremental_fsync, "yes", YET, "Sync a snapshot while it is written"),
-    BOOL("stop-writes-on-bgsave-error", stop_writes_on_bgsave_error, "yes", YET, "Refuse writes after a snapshot failed"),
     CHOICE("sanitize-dump-payload", sanitize_dump_payload, names_sanitize, "no", YET, "Check in depth what RESTORE is given"),
     NUMBER("rdb-key-save-delay", rdb_key_save_delay_us, INT32_MIN, INT32_MAX, "0", YET | HIDDEN, "Slow saving down, for tests"),
-    NUMBER("key-load-delay", key_load_delay_us, INT32_MIN, INT32_MAX, "0", YET | HIDDEN, "Slow loading down, for tests"),
     NUMBER("loading-process-events-interval-bytes", loading_process_events_interval_bytes, 1024, INT32_MAX, "2097152", YET | HIDDEN, "Bytes after which a loading server looks at its clients"),
     TEXT("bgsave_cpulist", bgsave_cpulist, "", YET_FIXED, "CPUs for saving"),
 

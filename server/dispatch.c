@@ -8,12 +8,14 @@
 
 #include "io/clock.h"
 #include "server/conn.h"
+#include "server/loading.h"
 #include "server/log.h"
 #include "server/monitor.h"
 #include "server/multi.h"
 #include "server/outbox.h"
 #include "server/pause.h"
 #include "server/route.h"
+#include "server/saving.h"
 #include "server/scan.h"
 #include "server/slow.h"
 #include "server/steps.h"
@@ -327,11 +329,28 @@ static bool begin(struct thread *t, struct conn *c, const struct command *row, s
         if (!conn_drained(t, c)) return false;
         task_start_disk(t, c, row, argv, argc);
         return true;
+    case PLAN_COURSE:
+        if (!conn_drained(t, c)) return false;
+        row->on_course(t, c, row, argv, argc);
+        return true;
     case PLAN_EXCLUSIVE: return exclusive(t, c, row, argv, argc);
     case PLAN_BLOCKING: return waiting_start(t, c, row, argv, argc);
     case PLAN_TRANSACTION: return multi_dispatch(t, c, row, argv, argc);
     }
     abort();
+}
+
+/* What a loading server refuses, or one that can't save. */
+static bool server_refuses(void) { return loading_is_running() || saving_refuses_writes(); }
+
+static const char *refusal(uint32_t flags) {
+    if (loading_is_running()) return flags & CMD_LOADING ? NULL : "LOADING Redis is loading the dataset in memory";
+    if (!(flags & CMD_WRITE)) return NULL;
+    return "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the "
+           "data set are disabled, because this "
+           "instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please "
+           "check the Redis logs for details about "
+           "the RDB error.";
 }
 
 bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc) {
@@ -341,6 +360,13 @@ bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc)
     if (__builtin_expect(budget_exceeded(&t->server->budget), 0) && flags & CMD_DENYOOM) {
         reject(t, c, row, "OOM command not allowed when used memory > 'maxmemory'.");
         return true;
+    }
+    if (__builtin_expect(server_refuses(), 0)) {
+        const char *why = refusal(flags);
+        if (why) {
+            reject(t, c, row, why);
+            return true;
+        }
     }
     if (__builtin_expect(t->pause_until_ns != 0, 0) && pause_holds(t, c, flags)) return false;
     if (multi_queues(c, row)) {

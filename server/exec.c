@@ -167,6 +167,7 @@ void exec_on_held(struct thread *t, struct conn *c, struct queued *q, const stru
     case PLAN_BLOCKING: waiting_on_held(t, x, &h, r); break;
     case PLAN_CURSOR: cursor_on_held(t, &h, q, x, r); break;
     case PLAN_ALL:
+    case PLAN_COURSE:
     case PLAN_DISK:
     case PLAN_TRANSACTION: abort(); /* they wait, or are never queued */
     }

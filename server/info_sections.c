@@ -12,7 +12,9 @@
 #include "io/clock.h"
 #include "server/config_table.h"
 #include "server/info_figures.h"
+#include "server/loading.h"
 #include "server/replication.h"
+#include "server/saving.h"
 #include "server/service.h"
 #include "server/version.h"
 
@@ -139,16 +141,26 @@ static void memory_section(struct text *x, const struct sums *s) {
 
 static void persistence_section(struct text *x, const struct sums *s) {
     text_add(x, "# Persistence\r\n");
-    NONE(x, "loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age");
+    struct saving_info saving;
+    struct loading_info loading;
+    saving_info(&saving);
+    loading_info(&loading);
+    number(x, "loading", loading.running);
+    NONE(x, "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age");
     decimal(x, "current_fork_perc", 0);
-    NONE(x, "current_save_keys_processed", "current_save_keys_total");
-    number(x, "rdb_changes_since_last_save", s->all.shard.dirty);
-    number(x, "rdb_bgsave_in_progress", 0);
-    number(x, "rdb_last_save_time", (uint64_t)server.started_ms / 1000);
-    word(x, "rdb_last_bgsave_status", "ok");
-    text_add(x, "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n");
-    NONE(x, "rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded", "aof_enabled",
-        "aof_rewrite_in_progress", "aof_rewrite_scheduled");
+    number(x, "current_save_keys_processed", saving.keys);
+    number(x, "current_save_keys_total", saving.keys_total);
+    number(x, "rdb_changes_since_last_save", s->all.shard.dirty - saving.dirty_before);
+    number(x, "rdb_bgsave_in_progress", saving.running);
+    number(x, "rdb_last_save_time", (uint64_t)saving.last_save_s);
+    word(x, "rdb_last_bgsave_status", saving.last_failed ? "err" : "ok");
+    text_add(x, "rdb_last_bgsave_time_sec:%lld\r\nrdb_current_bgsave_time_sec:%lld\r\n", (long long)saving.last_took_s,
+        (long long)saving.running_s);
+    number(x, "rdb_saves", saving.saves);
+    NONE(x, "rdb_last_cow_size");
+    number(x, "rdb_last_load_keys_expired", loading.expired);
+    number(x, "rdb_last_load_keys_loaded", loading.keys);
+    NONE(x, "aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled");
     text_add(x, "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n");
     word(x, "aof_last_bgrewrite_status", "ok");
     NONE(x, "aof_rewrites", "aof_rewrites_consecutive_failures");

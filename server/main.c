@@ -18,9 +18,11 @@
 #include "server/crash.h"
 #include "server/disk.h"
 #include "server/listeners.h"
+#include "server/loading.h"
 #include "server/log.h"
 #include "server/outbox.h"
 #include "server/regions.h"
+#include "server/saving.h"
 #include "server/service.h"
 #include "server/thread.h"
 #include "server/title.h"
@@ -105,7 +107,8 @@ static int open_log(const struct config *c) {
 static int take_signals(void) {
     sigset_t set;
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_DFL); /* an ignored one would never come */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error to be told */
+    signal(SIGHUP, SIG_DFL);  /* an ignored one would never come */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -140,14 +143,18 @@ static void wait_for_end(int signals, int wake) {
         uint64_t times;
         if (p[1].revents && read(wake, &times, sizeof times) < 0) { /* nothing lost: both looks follow anyway */
         }
-        if (p[0].revents) end = take_signal(signals);
+        if (p[0].revents) end = take_signal(signals) && saving_may_exit();
     }
 }
 
-static void say_ready(void) {
+static void say_started(void) {
     const char *io = proactor_kind_of(server.threads[0]->proactor) == PROACTOR_URING ? "io_uring" : "epoll";
     log_line(LOG_NOTICE_LEVEL, "Darter %s, %u thread%s, %s, pid %d", DARTER_VERSION, server.n_threads, server.n_threads == 1 ? "" : "s", io,
         (int)getpid());
+    log_drain();
+}
+
+static void say_ready(void) {
     log_line(LOG_NOTICE_LEVEL, "Ready to accept connections");
     log_drain();
     service_ready();
@@ -187,6 +194,8 @@ int main(int argc, char **argv) {
     if (daemon || c->pidfile[0]) service_pidfile(c->pidfile[0] ? c->pidfile : PIDFILE_OF_DAEMONS);
     title_show(c);
     advice_system(c);
+    int loads = loading_prepare(c);
+    if (loads < 0) return 1;
     watchdog_start(wake, service_watchdog_us());
     log_queue_start(wake);
     regions_start(wake);
@@ -202,6 +211,8 @@ int main(int argc, char **argv) {
         return 1;
     }
     pthread_barrier_wait(&server.ready);
+    say_started();
+    if (loads && !loading_run(signals)) return 1;
     say_ready();
     wait_for_end(signals, wake);
     service_stopping();
@@ -209,6 +220,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
     disk_stop();
+    saving_stop();
     listeners_end();
     log_queue_stop();
     service_pidfile_remove();

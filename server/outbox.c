@@ -20,6 +20,7 @@
 #include "server/monitor.h"
 #include "server/multi.h"
 #include "server/run.h"
+#include "server/saving.h"
 #include "server/slow.h"
 #include "server/task.h"
 #include "server/thread.h"
@@ -396,6 +397,9 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_LATE: late_is_back(t, (struct deferred *)m); break;
         case MESSAGE_HALT:
         case MESSAGE_HALTED: task_halt_message(t, n); break;
+        case MESSAGE_SAVED: saving_message(t, n); break;
+        case MESSAGE_SAVE_AND_EXIT: saving_exit_message(t, n); break;
+        case MESSAGE_ROOM: mi_free(n); break; /* to be awake is all */
         case MESSAGE_DISK: task_disk_done(t, (struct disk_job *)m); break;
         case MESSAGE_ADOPT:
             conn_open(t, (int)(n->value >> 1), n->value & 1);

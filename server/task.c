@@ -13,6 +13,7 @@
  *              | stand still) -> runs -> done, or SLICED          |
  *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
  *   COURSE     | its owner's (course.h)                           | another file decides what comes after each step
+ *   CUT        | TOKEN -> STOPPING -> runs -> done                | no command's: a function works on all shards' data
  *   SETTLING   | (ALL left it) TOKEN -> STOPPING -> TOKEN ->      | nothing: what was dispatched before is through then
  *              | STOPPING -> done                                 |
  *
@@ -592,6 +593,13 @@ void task_ask_for_token(struct thread *t, struct task *k) {
     send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
 }
 
+void task_start_cut(struct thread *t, task_cut *cut) {
+    struct task *k = mi_malloc(sizeof *k);
+    if (!k) abort();
+    *k = (struct task){.kind = TASK_CUT, .cut = cut};
+    task_ask_for_token(t, k);
+}
+
 void task_start_exclusive(
     struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys) {
     struct task *k = task_new_hashed(t, c, row, TASK_EXCLUSIVE, argv, argc, keys);
@@ -707,6 +715,13 @@ void task_stopped(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < t->n_threads; s++) {
         shards[s] = t->server->threads[s]->shard;
         shards[s]->now_ms = t->now_ms;
+    }
+    if (k->kind == TASK_CUT) {
+        k->cut(t, &(struct spread){shards, t->n_threads});
+        mi_free(shards);
+        mi_free(k);
+        task_let_all_go(t);
+        return;
     }
     if (k->kind == TASK_COURSE) {
         k->held = (struct spread){shards, t->n_threads};

@@ -7,7 +7,18 @@
 #include "server/txn.h"
 #include "shard/schedule.h"
 
-enum task_kind { TASK_FANOUT, TASK_STEPS, TASK_ALL, TASK_CURSOR, TASK_SLICED, TASK_EXCLUSIVE, TASK_DISK, TASK_COURSE, TASK_SETTLING };
+enum task_kind {
+    TASK_FANOUT,
+    TASK_STEPS,
+    TASK_ALL,
+    TASK_CURSOR,
+    TASK_SLICED,
+    TASK_EXCLUSIVE,
+    TASK_DISK,
+    TASK_COURSE,
+    TASK_SETTLING,
+    TASK_CUT
+};
 
 struct task {
     struct task *next; /* free list, or thread.merges */
@@ -42,6 +53,7 @@ struct task {
     bool letting_go;        /* its last messages are out */
     uint32_t step;          /* STEPS: which comes next */
     struct carrier *carrier;
+    task_cut *cut; /* CUT */
     /* COURSE (course.c). */
     const struct task_course *course;
     void *of;

@@ -25,6 +25,7 @@
 #include "server/pause.h"
 #include "server/regions.h"
 #include "server/run.h"
+#include "server/saving.h"
 #include "server/service.h"
 #include "server/task.h"
 #include "server/waiting.h"
@@ -33,6 +34,7 @@
 /* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a
  * system call. */
 #define KEEP_SLICE_NS 80000u
+#define SAVE_POINTS_NS 1000000000u /* thread 0 looks at the save points at least so often */
 #define GROWTH_SURE_NS 10000u
 #define GROWTH_CHECK_NS 1000000000u /* between memory_check_growth's */
 #define KEEP_TOKENS_MAX_NS 2000000u
@@ -243,7 +245,7 @@ static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
     if (!thread_holds(t) || shard_next_due(t->shard) > t->now_ms) return false;
-    if (busy) {
+    if (busy && !(t->shard->snapshot && saving_is_urgent())) {
         uint64_t gained = (t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100;
         t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;
         t->keep_last_ns = t->now_ns;
@@ -274,6 +276,7 @@ static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
     uint64_t parked = deadlines_next_ns(&t->deadlines);
     if (parked < deadline) deadline = parked;
+    if (!t->id && t->config->n_save && t->now_ns + SAVE_POINTS_NS < deadline) deadline = t->now_ns + SAVE_POINTS_NS;
     if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
     int64_t due = shard_next_due(t->shard);
@@ -310,6 +313,7 @@ static void wait_for_work(struct thread *t, bool more) {
 static __attribute__((noinline)) void sample(struct thread *t) {
     const struct thread_stats *s = &t->stats;
     measure_sample(&t->measure, &(struct sample){t->now_ns, s->commands, s->input_bytes, s->output_bytes});
+    if (!t->id) saving_cron(t);
     if (t->now_ns < t->growth_check_ns || !thread_holds(t)) return;
     memory_check_growth(t->shard->memory);
     t->growth_check_ns = t->now_ns + GROWTH_CHECK_NS;
@@ -361,7 +365,10 @@ static void *thread_run(void *arg) {
             (thread_holds(t) && (t->slices || t->late_slices));
         if (thread_holds(t)) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
-        if (thread_holds(t)) shard_settle(t->shard);
+        if (thread_holds(t)) {
+            shard_settle(t->shard);
+            atomic_store_explicit(&t->changes, t->shard->stats.dirty, memory_order_relaxed);
+        }
         slice_add(&t->measure, SLICE_TICK, cycles_now() - start);
     }
     return NULL;

@@ -61,25 +61,28 @@ struct lend_left {
 
 /* Messages between threads. */
 enum message_kind {
-    MESSAGE_BATCH,        /* requests: run it. returns: it was run */
-    MESSAGE_RELEASE,      /* requests: blobs whose replies were sent */
-    MESSAGE_STOP,         /* requests: stand still at this point of the order, and say so */
-    MESSAGE_STOPPED,      /* returns: a shard stands still */
-    MESSAGE_GO,           /* returns: go on */
-    MESSAGE_TOKEN_ASK,    /* returns, thread 0: may I be the coordinator? */
-    MESSAGE_TOKEN,        /* returns: you are the coordinator */
-    MESSAGE_TOKEN_BACK,   /* returns, thread 0: I no longer am */
-    MESSAGE_ADOPT,        /* returns: a new connection is yours */
-    MESSAGE_MONITOR,      /* returns: lines for monitors */
-    MESSAGE_DISK,         /* returns: what was given to the disk's thread is done */
-    MESSAGE_MONITOR_LEFT, /* returns: the sender has one monitor less */
-    MESSAGE_LATE,         /* returns: a hop that waited for a transaction has run */
-    MESSAGE_HALT,         /* returns: start no transaction, and say when yours have ended */
-    MESSAGE_HALTED,       /* returns: so it is */
-    MESSAGE_HELD,         /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
-    MESSAGE_UNWATCH,      /* requests: a watcher's keys are to be forgotten */
-    MESSAGE_FORGET,       /* requests: who waited for keys does so no more */
-    MESSAGE_SERVED,       /* returns: a parked command was served */
+    MESSAGE_BATCH,         /* requests: run it. returns: it was run */
+    MESSAGE_RELEASE,       /* requests: blobs whose replies were sent */
+    MESSAGE_STOP,          /* requests: stand still at this point of the order, and say so */
+    MESSAGE_STOPPED,       /* returns: a shard stands still */
+    MESSAGE_GO,            /* returns: go on */
+    MESSAGE_TOKEN_ASK,     /* returns, thread 0: may I be the coordinator? */
+    MESSAGE_TOKEN,         /* returns: you are the coordinator */
+    MESSAGE_TOKEN_BACK,    /* returns, thread 0: I no longer am */
+    MESSAGE_ADOPT,         /* returns: a new connection is yours */
+    MESSAGE_MONITOR,       /* returns: lines for monitors */
+    MESSAGE_DISK,          /* returns: what was given to the disk's thread is done */
+    MESSAGE_MONITOR_LEFT,  /* returns: the sender has one monitor less */
+    MESSAGE_LATE,          /* returns: a hop that waited for a transaction has run */
+    MESSAGE_HALT,          /* returns: start no transaction, and say when yours have ended */
+    MESSAGE_HALTED,        /* returns: so it is */
+    MESSAGE_HELD,          /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
+    MESSAGE_UNWATCH,       /* requests: a watcher's keys are to be forgotten */
+    MESSAGE_FORGET,        /* requests: who waited for keys does so no more */
+    MESSAGE_SERVED,        /* returns: a parked command was served */
+    MESSAGE_ROOM,          /* returns: a snapshot that waited for its file may go on */
+    MESSAGE_SAVED,         /* returns, thread 0: a snapshot's file is done */
+    MESSAGE_SAVE_AND_EXIT, /* returns, thread 0: the process shall end, but not without a snapshot */
 };
 
 /* What a piece asks of its shard. */
@@ -168,6 +171,7 @@ struct thread {
     _Alignas(64) _Atomic uint64_t armed; /* outboxes with this sequence or less may be run */
     _Alignas(64) _Atomic uint32_t asleep;
     _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
+    _Atomic uint64_t changes; /* changes of its shard's keys, as of its last turn */
     _Atomic(void *) region;   /* the next one for the shard's memory: regions.h */
     _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
     /* The shard's, so of whoever holds it. */

@@ -11,6 +11,7 @@
 #include "shard/expire.h"
 #include "shard/field_expiry.h"
 #include "shard/memory.h"
+#include "shard/snapshot.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -24,6 +25,8 @@ void key_tell(struct shard *s, const struct key *k) {
     if (s->watches.n) watch_touch(s, k);
     if (s->waits.n) wait_touch(s, k);
 }
+
+void key_image(struct shard *s, struct key *k) { snapshot_image(s, k->db, key_slot(k)); }
 
 /* --- looking up --- */
 
@@ -589,6 +592,7 @@ int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event
     }
     if (!entry_expires(e) || at_ms == EXPIRY_NONE) {
         uint8_t access = e->access;
+        key_before_change(s, k, event); /* while the entry still has its value */
         if (place_moved(s, k, e, at_ms, entry_fields_time(e), event)) return -ENOMEM;
         k->entry->access = access;
     } else {
@@ -607,6 +611,7 @@ int key_time_fields(struct shard *s, struct key *k, int64_t at_ms) {
     struct entry *e = k->entry;
     const struct times was = times_of(e);
     if (at_ms >= was.fields_ms) return 0;
+    key_before_change(s, k, KEY_HEXPIRE);
     if (!entry_is_timed(e)) {
         uint8_t access = e->access;
         if (place_moved(s, k, e, entry_expiry(e), at_ms, KEY_HEXPIRE)) return -ENOMEM;
@@ -652,6 +657,7 @@ void key_delete(struct shard *s, struct key *k, enum key_event event) {
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to) {
     struct entry *e = src->entry;
     struct blob *b = entry_blob(e);
+    key_before_change(src_shard, src, from);
     bool handed = b && s != src_shard && blob_transfer(src_shard->memory, s->memory, b, s->id);
     s->never_refused = true;
     int refused =

@@ -96,9 +96,14 @@ enum key_event {
     KEY_ZPOP,
 };
 
-/* The funnel. Inline, as its listeners are the count of changes, and the keys that are watched or waited for, of which there are mostly none; what expires or is loaded is no change, and what moves is one. */
+/* The funnel. Inline, as its listeners are the count of changes, the snapshot that is being written, and the keys that are watched or waited for, of which there are mostly
+ * none; what expires or is loaded is no change, and what moves is one. Before a change may be said more than once of it. */
 void key_tell(struct shard *s, const struct key *k);
-static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) { (void)s, (void)k, (void)event; }
+void key_image(struct shard *s, struct key *k);
+static inline void key_before_change(struct shard *s, struct key *k, enum key_event event) {
+    (void)event;
+    if (__builtin_expect(s->snapshot != NULL, 0) && k->entry) key_image(s, k);
+}
 static inline void key_after_change(struct shard *s, struct key *k, enum key_event event) {
     const uint64_t silent =
         1ull << KEY_EXPIRED | 1ull << KEY_RENAME_FROM | 1ull << KEY_MOVE_FROM | 1ull << KEY_LOADED | 1ull << KEY_HEXPIRED;

@@ -5,6 +5,7 @@
 
 #include "shard/container.h"
 #include "shard/expire.h"
+#include "shard/snapshot.h"
 
 /* What table_work does between two looks at the clock: about a microsecond a unit, but a unit that writes to new memory takes up to 20 on a virtual
  * machine. */
@@ -177,6 +178,7 @@ void shard_drop(struct shard *s) {
     uint32_t n = s->n_dbs;
     for (uint32_t i = 0; i < n; i++)
         while (free_some(m, &dbs[i].keys, NULL)) {}
+    snapshot_drop(s);
     while (s->trash) free_trash_some(s);
     expire_drop(s);
     schedule_drop(&s->schedule);
@@ -231,23 +233,34 @@ static void work_on_trash(struct shard *s, struct slice *slice, uint64_t until_n
 /* A table that grows comes first: inserts chain until it is done. Then expiry, which leaves a quarter of the time to the trash. */
 bool shard_work(struct shard *s, int64_t now_ms, uint64_t budget_ns, uint64_t (*cpu_ns)(void)) {
     s->now_ms = now_ms;
-    bool tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms;
-    if (!tables && !expiry && !s->trash) return false;
+    bool tables = now_ms >= s->tables_at_ms && tables_want_work(s), expiry = expire_next_due(s) <= now_ms, snapshot = snapshot_is_due(s);
+    if (!tables && !expiry && !s->trash && !snapshot) return false;
     struct slice slice = {.cpu_ns = cpu_ns, .last_ns = cpu_ns()};
     uint64_t until_ns = slice.last_ns + budget_ns;
     if (tables) work_on_tables(s, &slice, until_ns - budget_ns / 2);
     if (expiry) expire_work(s, &slice, s->trash ? until_ns - budget_ns / 4 : until_ns);
-    if (s->trash) work_on_trash(s, &slice, until_ns);
+    if (s->trash) work_on_trash(s, &slice, snapshot ? until_ns - budget_ns / 4 : until_ns);
+    if (snapshot) snapshot_work(s, &slice, until_ns);
     return shard_next_due(s) <= now_ms;
 }
 
 int64_t shard_next_due(const struct shard *s) {
-    if (s->trash) return 0;
+    if (s->trash || snapshot_is_due(s)) return 0;
     int64_t tables = tables_want_work(s) ? s->tables_at_ms : INT64_MAX, expiry = expire_next_due(s);
     return tables < expiry ? tables : expiry;
 }
 
 /* --- databases --- */
+
+void shard_discard(struct shard *s, struct table *keys) {
+    struct flushed *flushed = memory_alloc(s->memory, sizeof *flushed);
+    if (!flushed) { /* right, but all at once */
+        while (free_some(s->memory, keys, NULL)) {}
+        return;
+    }
+    *flushed = (struct flushed){.trash = {s->trash, free_flushed_some}, .keys = *keys, .shard = s};
+    s->trash = &flushed->trash;
+}
 
 void shard_flush(struct shard *s, uint32_t number) {
     struct db *db = s->dbs[number];
@@ -255,18 +268,13 @@ void shard_flush(struct shard *s, uint32_t number) {
     if (!keys.count) return;
     if (s->watches.n) watch_flush(s, number);
     table_init(&db->keys, s->memory, keys.hash, keys.hash_arg);
+    db->keys.mark = keys.mark;
     db->keys.may_grow = keys.may_grow;
     db->keys.growing = keys.growing;
     db->keys.owner = keys.owner;
     s->wheel_stale += db->expiring + db->timed;
     db->expiring = db->timed = 0;
-    struct flushed *flushed = memory_alloc(s->memory, sizeof *flushed);
-    if (!flushed) { /* right, but all at once */
-        while (free_some(s->memory, &keys, NULL)) {}
-        return;
-    }
-    *flushed = (struct flushed){.trash = {s->trash, free_flushed_some}, .keys = keys, .shard = s};
-    s->trash = &flushed->trash;
+    if (!s->snapshot || !snapshot_takes(s, db, &keys)) shard_discard(s, &keys);
 }
 
 void shard_swap(struct shard *s, uint32_t a, uint32_t b) {

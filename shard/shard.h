@@ -74,8 +74,9 @@ struct shard {
     int64_t rebuild_at_ms;         /* when one must begin because records were lost; INT64_MAX: none were */
     struct shard_stats stats;
     uint64_t random[2];
-    int64_t tables_at_ms; /* tables are not worked on before */
-    struct trash *trash;  /* large containers, and tables that shard_flush took out: being freed in slices */
+    int64_t tables_at_ms;      /* tables are not worked on before */
+    struct snapshot *snapshot; /* being written, or given up and not out of the way */
+    struct trash *trash;       /* large containers, and tables that shard_flush took out: being freed in slices */
 };
 
 /* NULL when memory is refused. Prefetches in full and expires actively until told otherwise. */
@@ -106,6 +107,8 @@ int64_t shard_next_due(const struct shard *s);
 
 /* Takes out all keys of a database (number) at once; they are freed by shard_work. Tells nobody: KEY_FLUSH is the command's to report. */
 void shard_flush(struct shard *s, uint32_t db);
+/* Frees a table that was taken out, with its entries, in slices. */
+void shard_discard(struct shard *s, struct table *keys);
 /* The numbers a and b change places. */
 void shard_swap(struct shard *s, uint32_t a, uint32_t b);
 

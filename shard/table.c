@@ -167,7 +167,7 @@ int table_insert(struct table *t, uint64_t hash, struct entry *e) {
     }
     for (;;) {
         table_word w = find_word(t, hash);
-        if (likely(place(word_segment(w), slot_tag(hash, word_depth(w)) | (uintptr_t)e, hash_fingerprint(hash)))) break;
+        if (likely(place(word_segment(w), slot_tag(hash, word_depth(w)) | t->mark | (uintptr_t)e, hash_fingerprint(hash)))) break;
         int rc = grow_full(t, hash, e);
         if (rc < 0) return rc;
         if (rc) break;

@@ -10,9 +10,10 @@
  *
  *   slot:  63          56 55  54           49 48       47                                   0
  *          | next 8     | v  | home: 6       | nb      | pointer to the entry: 48           |
- *          | dir. bits  |
+ *          | dir. bits  |                                         | the lowest bit of which is the mark     |
  *     nb: the entry lies in the bucket after its home.   v: visited (eviction's).   next 8 directory bits: so that a split
  *     seldom reads entries: bits [window, window + 8) of the hash's directory part, window = depth / 8 * 8 of its segment.
+ *     mark: a snapshot has written it (snapshot.h). Entries lie at multiples of 4.
  *
  * A key lies in its home bucket, in the next one, or in a stash bucket (the home bucket then says "ask the stash"). A lookup that misses
  * touches two adjacent lines and no entry. A full segment splits in two; there is never a rehash of the whole, so an insert has no spike. A
@@ -51,6 +52,7 @@ struct table {
     table_word *directory; /* 2^depth words */
     struct memory *memory;
     uint64_t count; /* entries */
+    uint64_t mark;  /* of new slots: 0 or 1 */
     uint32_t depth;
     uint32_t grow_due;                          /* a doubling is wanted or under way */
     table_word *resized;                        /* the next directory while it is being filled, */
@@ -77,19 +79,26 @@ void table_init(struct table *t, struct memory *memory, table_hash *hash, const 
 /* Frees segments and directory, not the entries; for a large table use table_dismantle. */
 void table_drop(struct table *t);
 
-static inline struct entry *table_entry(table_slot slot) { return (struct entry *)(uintptr_t)(slot & 0xffffffffffffull); }
+#define TABLE_ENTRY 0xfffffffffffcull
+static inline struct entry *table_entry(table_slot slot) { return (struct entry *)(uintptr_t)(slot & TABLE_ENTRY); }
 
 /* The slot of the key, or NULL. */
 table_slot *table_find(const struct table *t, uint64_t hash, const char *key, uint32_t size);
 /* Inserts an entry whose key is not in the table. 0, or -ENOMEM with nothing changed. All slots may move. */
 int table_insert(struct table *t, uint64_t hash, struct entry *e);
 /* Lets the slot point to another entry with the same key. */
-static inline void table_replace(table_slot *slot, struct entry *e) { *slot = (*slot & ~0xffffffffffffull) | (uintptr_t)e; }
+static inline void table_replace(table_slot *slot, struct entry *e) { *slot = (*slot & ~TABLE_ENTRY) | (uintptr_t)e; }
 /* Takes a found slot's entry out (does not free it). Other slots stay where they are. */
 void table_remove(struct table *t, uint64_t hash, table_slot *slot);
 
 /* The visited bit of a slot. */
 #define TABLE_VISITED (1ull << 55)
+
+/* The mark of a slot. An inserted slot has it; a slot keeps it when it moves and when its entry is replaced. Whether a set bit or a clear one is the mark is the
+ * table's to say, so all slots, which have it, lose it at once; the next time all must have it again. */
+static inline bool table_is_marked(const struct table *t, table_slot slot) { return !((slot ^ t->mark) & 1); }
+static inline void table_mark(const struct table *t, table_slot *slot) { *slot = (*slot & ~(table_slot)1) | t->mark; }
+static inline void table_unmark_all(struct table *t) { t->mark ^= 1; }
 
 /* Prefetch, in the order in which a batch uses them. Advice only: they never fault and decide nothing. */
 static inline void table_prefetch_directory(const struct table *t, uint64_t hash) {
@@ -112,6 +121,24 @@ uint64_t table_scan(const struct table *t, uint64_t cursor, table_visit *visit, 
 /* Prefetches what table_scan(cursor) will touch: the bucket lines, or (entries) the entries of that bucket. */
 void table_prefetch_scan(const struct table *t, uint64_t cursor, bool entries);
 #define TABLE_CURSOR_BITS 42
+
+/* A walk over all entries that lack the mark, by segment: in the order of memory, for whoever wants all and soon. position begins at 0. What changes
+ * meanwhile it meets where it is then: an entry is visited until it has the mark. */
+enum table_ahead { TABLE_AHEAD_NONE, TABLE_AHEAD_ENTRIES, TABLE_AHEAD_VALUES };
+/* Prefetches what hangs at an entry, whose first line has arrived. */
+typedef void table_prefetch_value(const struct entry *e);
+/* May mark the slot, must change nothing else. False: enough, the walk stops before the next one. */
+typedef bool table_walk_visit(void *arg, table_slot *slot);
+struct table_walk {
+    uint64_t position;
+    enum table_ahead ahead;
+    table_prefetch_value *prefetch_value;
+    table_walk_visit *visit;
+    void *arg;
+};
+/* Visits one segment, or (visit said so) a part of it, to be gone on with by the next call. False: that was the last. An empty table has one segment
+ * that is nobody's. */
+bool table_walk_segment(const struct table *t, struct table_walk *w);
 
 /* Calls visit for the entries whose hash agrees with hash in the low 50 bits' directory, home and fingerprint parts (those that table_find would compare). */
 void table_match(const struct table *t, uint64_t hash, table_visit *visit, void *arg);

@@ -336,7 +336,7 @@ static int split_timed(struct table *t, uint64_t position) {
 int grow_full(struct table *t, uint64_t hash, struct entry *e) {
     table_word w = find_word(t, hash);
     if (may_split(t, word_depth(w))) return split_timed(t, hash_directory(hash, HASH_DIRECTORY_BITS));
-    table_slot slot = slot_tag(hash, word_depth(w)) | (uintptr_t)e;
+    table_slot slot = slot_tag(hash, word_depth(w)) | t->mark | (uintptr_t)e;
     struct bucket *spare = NULL;
     if (chain_put(word_segment(w), slot, hash_fingerprint(hash), &spare)) return 1;
     if (!(spare = chain_bucket_new(t))) return -ENOMEM;

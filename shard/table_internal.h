@@ -3,6 +3,7 @@
  *   table.c        finding, inserting, removing, prefetching
  *   table_grow.c   splitting, chaining, merging; doubling and halving the directory; the table's own work
  *   table_scan.c   walking: scan, match, random, dismantle
+ *   table_walk.c   walking for a snapshot
  *   table_check.c  statistics and the check of all invariants
  *
  * A directory word is a segment's address with its depth in the low 6 bits (segments are 64-byte aligned): an insert needs the depth

@@ -191,6 +191,7 @@ bool table_dismantle(struct table *t, table_visit *visit, void *arg) {
     empty.may_grow = t->may_grow;
     empty.growing = t->growing;
     empty.owner = t->owner;
+    empty.mark = t->mark;
     *t = empty;
     return false;
 }

@@ -125,6 +125,8 @@ class Server:
                 command += ['--threads', str(threads)]
             if io is not None:
                 command += ['--io', io]
+            if config is None and all(name != 'save' for name, *_ in self.options):
+                command += ['--save', '']       # no snapshot at its end
         else:
             command += ['--save', '', '--appendonly', 'no', '--loglevel', 'warning', '--daemonize', 'no']
         for name, *values in self.options:

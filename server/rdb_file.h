@@ -1,0 +1,26 @@
+/* Walking an RDB file from its first byte to its last: opcodes, keys; its checksum. Knows nothing of values but where they begin. */
+#ifndef SERVER_RDB_FILE_H
+#define SERVER_RDB_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/rdb_read.h"
+
+/* A key whose value comes next. The name lies elsewhere than in the source. */
+struct rdb_key {
+    const char *name;
+    size_t size;
+    uint32_t db;
+    uint8_t type;         /* enum rdb_type */
+    int64_t expire_at_ms; /* EXPIRY_NONE */
+};
+
+/* Reads the value, or past it. False: x->why says what is wrong. */
+typedef bool rdb_visit_key(void *arg, struct rdb_source *x, const struct rdb_key *key);
+
+/* True: the file is whole. checks: its checksum is compared, if it has one. False: why says where and what. */
+bool rdb_file_walk(const char *path, bool checks, rdb_visit_key *visit, void *arg, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,389 @@
+#include "server/saving.h"
+
+#include <errno.h>
+#include <mimalloc.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "server/disk.h"
+#include "server/log.h"
+#include "server/snapshot_file.h"
+#include "server/task.h"
+#include "server/thread.h"
+#include "server/version.h"
+#include "shard/expire.h"
+
+/* After a snapshot that failed, the next one by a save point waits so long, seconds. */
+#define RETRY_S 5
+
+static struct {
+    /* Written by who begins, while all shards are held, or by thread 0 at the end; read by any. */
+    _Atomic bool running, urgent, failed, refuses;
+    _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total;
+    _Atomic int64_t saved_s, took_s, began_s, tried_s;
+    _Atomic uint64_t *keys; /* written, by shard */
+    struct snapshot_file *file;
+    struct disk_job *waiter;
+    bool blocking; /* nobody reads messages: `ended` tells the end */
+    int ended;
+    char why[SNAPSHOT_WHY_MAX];
+    _Atomic int exit; /* enum saving_exit */
+    uint64_t bytes;
+} saving;
+
+static int64_t now_s(void) { return now_realtime_ms() / 1000; }
+
+bool saving_is_running(void) { return atomic_load_explicit(&saving.running, memory_order_acquire); }
+bool saving_is_urgent(void) { return atomic_load_explicit(&saving.urgent, memory_order_relaxed); }
+bool saving_refuses_writes(void) { return atomic_load_explicit(&saving.refuses, memory_order_relaxed); }
+
+/* ---- what the shards put ---- */
+
+static void sink_put(void *arg, struct shard *s, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream) {
+    (void)arg;
+    atomic_store_explicit(&saving.keys[s->id], snapshot_stats(s)->keys, memory_order_relaxed);
+    atomic_fetch_add_explicit(&saving.put, b->length, memory_order_relaxed);
+    snapshot_file_put(saving.file, b, part, stream);
+}
+
+static uint64_t sink_new_stream(void *arg) {
+    (void)arg;
+    return snapshot_file_new_stream(saving.file);
+}
+
+static bool sink_has_room(void *arg, uint64_t stream) {
+    (void)arg;
+    return snapshot_file_has_room(saving.file, stream);
+}
+
+static bool sink_is_off(void *arg) {
+    (void)arg;
+    return snapshot_file_failed(saving.file);
+}
+
+static void sink_end(void *arg, struct shard *s, bool failed) {
+    (void)arg;
+    (void)s;
+    snapshot_file_shard_is_through(saving.file, failed ? "out of memory" : NULL);
+}
+
+static const struct snapshot_sink sink = {NULL, sink_put, sink_new_stream, sink_has_room, sink_is_off, sink_end};
+
+/* ---- the file's thread ---- */
+
+static void tell(struct thread *t, enum message_kind kind) {
+    struct note *n = mi_malloc(sizeof *n);
+    if (!n) abort();
+    *n = (struct note){.message = {.kind = kind}};
+    mailbox_push(&t->returns, &n->message);
+    mailbox_fence();
+    if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
+}
+
+static void signal_ended(void) {
+    while (write(saving.ended, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
+}
+
+static void there_is_room(void *arg) {
+    (void)arg;
+    if (saving.blocking) signal_ended();
+    else
+        for (uint32_t i = 0; i < server.n_threads; i++) tell(server.threads[i], MESSAGE_ROOM);
+}
+
+static void file_is_done(void *arg, const char *why, uint64_t bytes) {
+    (void)arg;
+    snprintf(saving.why, sizeof saving.why, "%s", why ? why : "");
+    saving.bytes = bytes;
+    if (saving.blocking) signal_ended();
+    else tell(server.threads[0], MESSAGE_SAVED);
+}
+
+/* ---- beginning ---- */
+
+static uint64_t total_keys(const struct spread *x) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < x->n; i++)
+        for (uint32_t d = 0; d < x->shards[i]->n_dbs; d++) n += x->shards[i]->dbs[d]->keys.count;
+    return n;
+}
+
+static bool put_number(struct rdb_buffer *b, const char *name, uint64_t v) {
+    char text[INT64_TEXT_SIZE + 1];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    return rdb_put_aux(b, name, text);
+}
+
+/* The version, and what Redis says about itself there. */
+static bool put_aux(const struct spread *x, struct rdb_buffer *b) {
+    uint64_t used = 0, timed = 0;
+    for (uint32_t i = 0; i < x->n; i++) {
+        used += memory_used(x->shards[i]->memory);
+        for (uint32_t d = 0; d < x->shards[i]->n_dbs; d++) timed += x->shards[i]->dbs[d]->timed;
+    }
+    return rdb_put_head(b, timed ? RDB_VERSION_TIMES : RDB_VERSION) &&
+        rdb_put_aux(b, "redis-ver", config_current()->reported_redis_version) && put_number(b, "redis-bits", 64) &&
+        put_number(b, "ctime", (uint64_t)now_s()) && put_number(b, "used-mem", used) && rdb_put_aux(b, "darter-version", DARTER_VERSION);
+}
+
+/* The file's head: what it is, and how many keys each database has. */
+static bool make_head(const struct spread *x, struct rdb_buffer *b) {
+    if (!put_aux(x, b)) return false;
+    for (uint32_t d = 0; d < x->shards[0]->n_dbs; d++) {
+        uint64_t keys = 0, expiring = 0;
+        for (uint32_t i = 0; i < x->n; i++) {
+            keys += x->shards[i]->dbs[d]->keys.count;
+            expiring += x->shards[i]->dbs[d]->expiring;
+        }
+        if (keys && (!rdb_put_select(b, d) || !rdb_put_resize(b, keys, expiring))) return false;
+    }
+    return true;
+}
+
+static struct snapshot_file *start_file(const struct spread *x) {
+    const struct config *c = config_current();
+    struct snapshot_file_options o = {.directory = c->dir,
+        .name = c->dbfilename,
+        .shards = x->n,
+        .limit = (uint64_t)c->snapshot_buffer_limit,
+        .give_up_at_limit = c->snapshot_overrun == 1,
+        .checksum = c->rdbchecksum,
+        .sync_early = c->rdb_save_incremental_fsync,
+        .room = there_is_room,
+        .done = file_is_done};
+    struct snapshot_file *f = make_head(x, &o.head) ? snapshot_file_start(&o) : NULL;
+    if (!f) rdb_buffer_drop(&o.head);
+    return f;
+}
+
+static const char *begin(const struct spread *x, bool blocking) {
+    const struct config *c = config_current();
+    const struct snapshot_options o = {.sink = sink, .compress = c->rdbcompression, .ahead = (enum table_ahead)c->snapshot_prefetch};
+    uint64_t dirty = 0;
+    if (saving_is_running()) return "ERR Background save already in progress";
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->shards[i]->snapshot) return "ERR A snapshot that failed is being cleared away, try again in a moment";
+    if (!saving.keys) saving.keys = mi_calloc(x->n, sizeof *saving.keys);
+    saving.blocking = blocking;
+    saving.file = saving.keys ? start_file(x) : NULL;
+    if (!saving.file) return "ERR Can't start a snapshot: out of memory";
+    for (uint32_t i = 0; i < x->n; i++) {
+        atomic_store_explicit(&saving.keys[i], 0, memory_order_relaxed);
+        dirty += x->shards[i]->stats.dirty;
+        if (snapshot_begin(x->shards[i], &o)) snapshot_file_shard_is_through(saving.file, "out of memory");
+    }
+    atomic_store(&saving.put, 0);
+    atomic_store(&saving.dirty_cut, dirty);
+    atomic_store(&saving.keys_total, total_keys(x));
+    atomic_store(&saving.began_s, now_s());
+    atomic_store(&saving.tried_s, now_s());
+    atomic_store_explicit(&saving.running, true, memory_order_release);
+    return NULL;
+}
+
+const char *saving_begin(const struct spread *x, struct disk_job *waiter) {
+    const char *why = begin(x, false);
+    if (why) return why;
+    saving.waiter = waiter;
+    atomic_store(&saving.urgent, waiter != NULL);
+    log_line(LOG_NOTICE_LEVEL, waiter ? "Saving the dataset" : "Background saving started");
+    return NULL;
+}
+
+/* ---- the end ---- */
+
+static void look_whether_to_refuse(const struct config *c) {
+    bool refuses = atomic_load_explicit(&saving.failed, memory_order_relaxed) && c->n_save && c->stop_writes_on_bgsave_error;
+    atomic_store_explicit(&saving.refuses, refuses, memory_order_relaxed);
+}
+
+static void note_result(void) {
+    bool good = !saving.why[0];
+    int64_t took = now_s() - atomic_load(&saving.began_s);
+    snapshot_file_end(saving.file);
+    saving.file = NULL;
+    atomic_store(&saving.failed, !good);
+    look_whether_to_refuse(config_current());
+    atomic_store(&saving.took_s, took);
+    if (good) {
+        atomic_store(&saving.saved_s, now_s());
+        atomic_store(&saving.dirty_before, atomic_load(&saving.dirty_cut));
+        atomic_fetch_add(&saving.saves, 1);
+        log_line(LOG_NOTICE_LEVEL, "DB saved on disk: %llu keys, %llu bytes, %lld s", (unsigned long long)atomic_load(&saving.keys_total),
+            (unsigned long long)saving.bytes, (long long)took);
+    } else log_line(LOG_WARNING_LEVEL, "Saving failed: %s", saving.why);
+    atomic_store(&saving.urgent, false);
+    atomic_store_explicit(&saving.running, false, memory_order_release);
+}
+
+static void answer(struct disk_job *job) {
+    struct thread *t = job->thread;
+    job->good = !saving.why[0];
+    if (!job->good) snprintf(job->why, sizeof job->why, "ERR %.500s", saving.why);
+    job->message.kind = MESSAGE_DISK;
+    mailbox_push(&t->returns, &job->message);
+    mailbox_fence();
+    if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
+}
+
+void saving_message(struct thread *t, struct note *n) {
+    (void)t;
+    mi_free(n);
+    struct disk_job *waiter = saving.waiter;
+    saving.waiter = NULL;
+    note_result();
+    if (waiter) answer(waiter);
+}
+
+/* ---- while nothing else goes on ---- */
+
+static uint64_t no_clock(void) { return 0; }
+
+static void walk(struct shard *s) {
+    struct slice slice = {.cpu_ns = no_clock};
+    while (snapshot_is_due(s)) snapshot_work(s, &slice, 1);
+}
+
+/* Until the file's thread is through, or said that there is room. */
+static void wait_for_file(void) {
+    uint64_t times;
+    while (read(saving.ended, &times, sizeof times) < 0 && errno == EINTR) {}
+}
+
+static bool all_walked(const struct spread *x) {
+    for (uint32_t i = 0; i < x->n; i++)
+        if (x->shards[i]->snapshot) return false;
+    return true;
+}
+
+/* What is being written is given up, and its marks put in order. */
+static void give_up_running(const struct spread *x) {
+    if (!saving_is_running()) return;
+    for (uint32_t i = 0; i < x->n; i++) {
+        if (!snapshot_stats(x->shards[i])) continue;
+        snapshot_abort(x->shards[i]);
+        snapshot_file_shard_is_through(saving.file, "given up");
+    }
+    struct disk_job *waiter = saving.waiter;
+    saving.waiter = NULL;
+    snapshot_file_wait(saving.file);
+    note_result();
+    if (waiter) answer(waiter);
+}
+
+const char *saving_whole(const struct spread *x) {
+    give_up_running(x);
+    for (uint32_t i = 0; i < x->n; i++) walk(x->shards[i]);
+    saving.ended = eventfd(0, EFD_CLOEXEC);
+    if (saving.ended < 0) return "ERR Can't save: no file descriptor";
+    const char *why = begin(x, true);
+    if (why) {
+        close(saving.ended);
+        return why;
+    }
+    while (!all_walked(x)) {
+        for (uint32_t i = 0; i < x->n; i++) walk(x->shards[i]);
+        if (!all_walked(x)) wait_for_file();
+    }
+    snapshot_file_wait(saving.file);
+    close(saving.ended);
+    note_result();
+    return saving.why[0] ? saving.why : NULL;
+}
+
+/* ---- save points ---- */
+
+static void cut_for_point(struct thread *t, const struct spread *x) {
+    (void)t;
+    const char *why = saving_is_running() ? NULL : saving_begin(x, NULL);
+    if (why) log_line(LOG_WARNING_LEVEL, "Can't save: %s", why);
+}
+
+static uint64_t dirty_now(void) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < server.n_threads; i++) n += atomic_load_explicit(&server.threads[i]->changes, memory_order_relaxed);
+    return n - atomic_load_explicit(&saving.dirty_before, memory_order_relaxed);
+}
+
+static int64_t last_save_s(void) {
+    int64_t saved = atomic_load_explicit(&saving.saved_s, memory_order_relaxed);
+    return saved ? saved : server.started_ms / 1000;
+}
+
+void saving_cron(struct thread *t) {
+    const struct config *c = t->config;
+    bool failed = atomic_load_explicit(&saving.failed, memory_order_relaxed);
+    look_whether_to_refuse(c);
+    if (!c->n_save || saving_is_running()) return;
+    int64_t now = t->now_ms / 1000;
+    if (failed && now - atomic_load(&saving.tried_s) <= RETRY_S) return;
+    uint64_t dirty = dirty_now();
+    for (uint32_t i = 0; i < c->n_save; i++) {
+        const struct save_point *p = &c->save[i];
+        if (dirty < (uint64_t)p->changes || now - last_save_s() <= p->seconds) continue;
+        log_line(LOG_NOTICE_LEVEL, "%lld changes in %lld seconds. Saving...", (long long)p->changes, (long long)p->seconds);
+        atomic_store(&saving.tried_s, now);
+        task_start_cut(t, cut_for_point);
+        return;
+    }
+}
+
+/* ---- the end of the process ---- */
+
+void saving_at_exit(enum saving_exit what) { atomic_store(&saving.exit, what); }
+
+static void cut_for_exit(struct thread *t, const struct spread *x) {
+    (void)t;
+    const char *why = saving_whole(x);
+    if (why) {
+        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB, can't exit: %s", why);
+        saving_at_exit(EXIT_AS_CONFIGURED);
+        return;
+    }
+    saving_at_exit(EXIT_SAVED);
+    atomic_store(&server.stopping, true); /* nobody goes on behind the file's back */
+    kill(getpid(), SIGTERM);
+}
+
+bool saving_may_exit(void) {
+    int what = atomic_load(&saving.exit);
+    if (what == EXIT_SAVED || what == EXIT_NOT_SAVING || (what == EXIT_AS_CONFIGURED && !config_current()->n_save)) return true;
+    tell(server.threads[0], MESSAGE_SAVE_AND_EXIT);
+    return false;
+}
+
+void saving_exit_message(struct thread *t, struct note *n) {
+    mi_free(n);
+    task_start_cut(t, cut_for_exit);
+}
+
+void saving_stop(void) {
+    if (!saving_is_running()) return;
+    for (uint32_t i = 0; i < server.n_threads; i++)
+        if (snapshot_stats(server.threads[i]->shard)) snapshot_file_shard_is_through(saving.file, "the server ends");
+    snapshot_file_wait(saving.file);
+    note_result();
+}
+
+/* ---- what is shown ---- */
+
+void saving_info(struct saving_info *out) {
+    bool running = saving_is_running();
+    *out = (struct saving_info){.running = running,
+        .last_failed = atomic_load(&saving.failed),
+        .saves = atomic_load(&saving.saves),
+        .dirty_before = atomic_load(&saving.dirty_before),
+        .keys_total = running ? atomic_load(&saving.keys_total) : 0,
+        .last_save_s = last_save_s(),
+        .bytes = running ? atomic_load(&saving.put) : 0,
+        .last_took_s = atomic_load(&saving.saved_s) || atomic_load(&saving.failed) ? atomic_load(&saving.took_s) : -1,
+        .running_s = running ? now_s() - atomic_load(&saving.began_s) : -1};
+    for (uint32_t i = 0; running && i < server.n_threads; i++) out->keys += atomic_load_explicit(&saving.keys[i], memory_order_relaxed);
+}

@@ -1,0 +1,52 @@
+/* The file of a snapshot, and the thread that writes it while the shards go on: it alone waits for the disk.
+ *
+ * Shards put pieces into its queue, each with its checksum; they are written in the order of their coming, but that a stream (a value too large for one
+ * piece) is not interrupted: what comes meanwhile waits. The bytes that wait are counted; who can wait asks first whether there is room. The file is written
+ * under a name of its own (that of the file, and .part), synced, renamed, and its folder synced; only then is the snapshot complete. Whatever
+ * goes wrong leaves the old file as it was, and no other.
+ */
+#ifndef SERVER_SNAPSHOT_FILE_H
+#define SERVER_SNAPSHOT_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shard/rdb_write.h"
+#include "shard/snapshot.h"
+
+#define SNAPSHOT_WHY_MAX 512u
+
+struct snapshot_file;
+
+struct snapshot_file_options {
+    const char *directory, *name; /* absolute; of the file there. Read at the start only */
+    uint32_t shards;              /* that will put pieces */
+    uint64_t limit;               /* bytes that may wait before there is no room */
+    bool checksum, sync_early;
+    bool give_up_at_limit;  /* more than the limit waits: the snapshot fails */
+    struct rdb_buffer head; /* what comes first; taken over */
+    /* On the file's thread: there is room again for somebody who asked in vain. */
+    void (*room)(void *arg);
+    /* On the file's thread, at its end: NULL: the file is complete, of so many bytes; else what went wrong. */
+    void (*done)(void *arg, const char *why, uint64_t bytes);
+    void *arg;
+};
+
+/* Starts the thread. NULL: it could not be, and head is still the caller's. */
+struct snapshot_file *snapshot_file_start(const struct snapshot_file_options *o);
+/* Waits for the end of the thread, which has called done(). */
+void snapshot_file_wait(struct snapshot_file *f);
+/* The same, and frees. */
+void snapshot_file_end(struct snapshot_file *f);
+
+/* Any thread. */
+void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream);
+uint64_t snapshot_file_new_stream(struct snapshot_file *f);
+bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream);
+/* A shard has put all it has; or (why) it gives up, and with it the snapshot. */
+void snapshot_file_shard_is_through(struct snapshot_file *f, const char *why);
+/* The disk, or a shard, has failed: nothing more is worth putting. */
+bool snapshot_file_failed(const struct snapshot_file *f);
+uint64_t snapshot_file_bytes(const struct snapshot_file *f);
+
+#endif

@@ -1,0 +1,235 @@
+/* In this file: chunks; writing an entry; the walk; tables that were taken out; before-images; beginning and end. */
+#include "shard/snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shard/batch.h"
+#include "shard/crc64.h"
+#include "shard/expire.h"
+#include "shard/keyspace.h"
+#include "shard/memory.h"
+#include "shard/shard.h"
+
+/* Bytes that the walk writes between two looks at the clock: some 20 us, compressed. */
+#define STEP_BYTES (4u << 10)
+#define NO_DB UINT32_MAX
+
+/* A table that was taken out of its database, with what of it was not written yet. */
+struct detached {
+    struct detached *next;
+    struct table keys;
+    uint32_t number;
+};
+
+struct snapshot {
+    struct snapshot_sink sink;
+    struct snapshot_stats stats;
+    bool compress, idle;
+    bool given_up; /* the walk only marks what is left, so that the mark can be used again */
+    struct rdb_buffer chunk;
+    uint32_t chunk_db; /* number of the database that the chunk is at */
+    /* The walk: a table, and how far it is. */
+    struct table_walk walk;
+    struct table *table;
+    struct detached *detached;
+    uint32_t at;        /* id of the next database */
+    size_t left;        /* bytes of this step */
+    uint32_t numbers[]; /* of databases at the cut, by id */
+};
+
+static struct snapshot *running(const struct shard *s) { return s->snapshot && !s->snapshot->given_up ? s->snapshot : NULL; }
+
+/* ---- chunks ---- */
+
+static void put_chunk(struct shard *s, struct snapshot *x) {
+    if (!x->chunk.length) return;
+    x->stats.bytes += x->chunk.length;
+    x->sink.put(x->sink.arg, s, &x->chunk, SNAPSHOT_WHOLE, 0);
+    x->chunk_db = NO_DB;
+}
+
+static void fail(struct shard *s, struct snapshot *x) {
+    snapshot_abort(s);
+    x->sink.end(x->sink.arg, s, true);
+}
+
+/* ---- entries ---- */
+
+/* The entry goes into the chunk. False: no memory. */
+static bool write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e) {
+    struct rdb_buffer *b = &x->chunk;
+    size_t before = b->length;
+    struct rdb_entry_options o = {.compress = x->compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, e) : RDB_NO_IDLE};
+    if (x->chunk_db != number) {
+        if (!rdb_put_select(b, number)) return false;
+        x->chunk_db = number;
+    }
+    if (!rdb_put_entry(b, s, e, &o)) {
+        b->length = before;
+        return false;
+    }
+    size_t bytes = b->length - before;
+    x->left -= bytes < x->left ? bytes : x->left;
+    x->stats.keys++;
+    return true;
+}
+
+/* ---- the walk ---- */
+
+struct visiting {
+    struct shard *s;
+    struct snapshot *x;
+    uint32_t number;
+};
+
+static bool visit_write(void *arg, table_slot *slot) {
+    struct visiting *v = arg;
+    struct snapshot *x = v->x;
+    if (!write_entry(v->s, x, v->number, table_entry(*slot))) {
+        fail(v->s, x);
+        return false;
+    }
+    table_mark(x->table, slot);
+    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) put_chunk(v->s, x);
+    return x->left;
+}
+
+static bool visit_mark(void *arg, table_slot *slot) {
+    struct visiting *v = arg;
+    table_mark(v->x->table, slot);
+    return true;
+}
+
+static void prefetch_value(const struct entry *e) {
+    batch_prefetch_value(e, true);
+    if (entry_type(e) != TYPE_STRING) __builtin_prefetch(entry_pointer(e));
+}
+
+/* The table that the walk is at. NULL: it is over. */
+static struct table *table_at(const struct shard *s, const struct snapshot *x, uint32_t *number) {
+    if (x->detached) {
+        *number = x->detached->number;
+        return &x->detached->keys;
+    }
+    if (x->at == s->n_dbs) return NULL;
+    *number = x->numbers[x->at];
+    return &s->by_id[x->at]->keys;
+}
+
+static void discard_first(struct shard *s, struct snapshot *x) {
+    struct detached *d = x->detached;
+    x->detached = d->next;
+    shard_discard(s, &d->keys);
+    memory_free(s->memory, d, sizeof *d);
+}
+
+static void table_is_done(struct shard *s, struct snapshot *x) {
+    x->walk.position = 0;
+    if (x->detached) discard_first(s, x);
+    else x->at++;
+}
+
+static size_t snapshot_size(const struct shard *s) { return sizeof(struct snapshot) + s->n_dbs * sizeof(uint32_t); }
+
+static void forget(struct shard *s, struct snapshot *x) {
+    while (x->detached) discard_first(s, x);
+    rdb_buffer_drop(&x->chunk);
+    memory_free(s->memory, x, snapshot_size(s));
+    s->snapshot = NULL;
+}
+
+/* Every slot has the mark. */
+static void finish(struct shard *s, struct snapshot *x) {
+    const struct snapshot_sink sink = x->sink;
+    bool given_up = x->given_up;
+    if (!given_up) put_chunk(s, x);
+    forget(s, x);
+    if (!given_up) sink.end(sink.arg, s, false);
+}
+
+static bool has_room(const struct snapshot *x) { return x->given_up || x->sink.has_room(x->sink.arg, 0); }
+
+void snapshot_work(struct shard *s, struct slice *slice, uint64_t until_ns) {
+    struct snapshot *x = s->snapshot;
+    struct visiting v = {.s = s, .x = x};
+    while ((x->table = table_at(s, x, &v.number))) {
+        if (!has_room(x)) return;
+        if (!x->given_up && x->sink.is_off(x->sink.arg)) fail(s, x);
+        x->walk.visit = x->given_up ? visit_mark : visit_write;
+        x->walk.arg = &v;
+        x->left = STEP_BYTES;
+        if (!table_walk_segment(x->table, &x->walk)) table_is_done(s, x);
+        if (slice_is_past(slice, until_ns)) return;
+    }
+    finish(s, x);
+}
+
+bool snapshot_is_due(const struct shard *s) { return s->snapshot && has_room(s->snapshot); }
+
+bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
+    struct snapshot *x = running(s);
+    struct detached *d = x && db->id >= x->at ? memory_alloc(s->memory, sizeof *d) : NULL;
+    if (!d) {
+        if (x && db->id >= x->at) fail(s, x);
+        return false;
+    }
+    *d = (struct detached){.next = x->detached, .keys = *keys, .number = x->numbers[db->id]};
+    x->detached = d;
+    x->walk.position = 0;
+    return true;
+}
+
+/* ---- before-images ---- */
+
+void snapshot_image(struct shard *s, struct db *db, table_slot *slot) {
+    struct snapshot *x = running(s);
+    if (!x || table_is_marked(&db->keys, *slot)) return;
+    if (!write_entry(s, x, x->numbers[db->id], table_entry(*slot))) {
+        fail(s, x);
+        return;
+    }
+    table_mark(&db->keys, slot);
+    x->stats.images++;
+    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) put_chunk(s, x);
+}
+
+/* ---- beginning and end ---- */
+
+int snapshot_begin(struct shard *s, const struct snapshot_options *o) {
+    if (s->snapshot) return -EBUSY;
+    struct snapshot *x = memory_alloc(s->memory, snapshot_size(s));
+    if (!x) return -ENOMEM;
+    memset(x, 0, snapshot_size(s));
+    x->sink = o->sink;
+    x->compress = o->compress;
+    x->idle = o->idle;
+    x->chunk_db = NO_DB;
+    x->walk = (struct table_walk){.ahead = o->ahead, .prefetch_value = prefetch_value};
+    for (uint32_t i = 0; i < s->n_dbs; i++) {
+        x->numbers[s->dbs[i]->id] = i;
+        x->stats.keys_total += s->dbs[i]->keys.count;
+        table_unmark_all(&s->dbs[i]->keys);
+    }
+    s->snapshot = x;
+    return 0;
+}
+
+/* Slots are marked up to the walk's place, and some behind it: until all are, the mark means nothing. */
+void snapshot_abort(struct shard *s) {
+    struct snapshot *x = running(s);
+    if (!x) return;
+    x->given_up = true;
+    while (x->detached) discard_first(s, x);
+    x->walk.position = 0;
+    x->walk.ahead = TABLE_AHEAD_NONE;
+}
+
+const struct snapshot_stats *snapshot_stats(const struct shard *s) {
+    const struct snapshot *x = running(s);
+    return x ? &x->stats : NULL;
+}
+
+void snapshot_drop(struct shard *s) {
+    if (s->snapshot) forget(s, s->snapshot);
+}

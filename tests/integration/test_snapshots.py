@@ -1,0 +1,322 @@
+"""Snapshots: what was saved is there after a restart, whatever went on meanwhile and with however many threads; and what goes wrong is told, and loses nothing."""
+
+import os
+import random
+import signal
+import subprocess
+
+import pytest
+
+from resp import Error, encode
+from server import Server, wait_for
+
+RANDOM = random.Random(20261202)
+
+
+def words(n):
+    return [b'%x' % RANDOM.getrandbits(RANDOM.randrange(1, 200)) if RANDOM.random() < .7 else b'%d' % RANDOM.randrange(-10**18, 10**18) for _ in range(n)]
+
+
+def fill(client, keys, db=0):
+    """Keys of all types, small and large, some with times."""
+    todo = [('SELECT', db)]
+    for i in range(keys):
+        n = RANDOM.choice((1, 3, 20, 150))
+        commands = {
+            0: [('SET', 's%d' % i, RANDOM.choice((b'', b'%d' % i, b'x' * RANDOM.randrange(2000), RANDOM.randbytes(40))))],
+            1: [('RPUSH', 'l%d' % i, *words(n))],
+            2: [('SADD', 'S%d' % i, *words(n))],
+            3: [('SADD', 'I%d' % i, *range(i, i + n))],
+            4: [('HSET', 'h%d' % i, *words(2 * n))],
+            5: [('ZADD', 'z%d' % i, *(x for w in words(n) for x in (RANDOM.choice((1, -2.5, RANDOM.random(), 'inf')), w)))],
+            6: [('SET', 'e%d' % i, 'v', 'PXAT', 4000000000000 + i)],
+            7: [('HSET', 'ht%d' % i, 'a', 1, 'b', 2, 'c', 3), ('HPEXPIREAT', 'ht%d' % i, 4000000000000 + i, 'FIELDS', 2, 'a', 'b')],
+        }[i % 8]
+        todo += commands
+    assert not any(isinstance(reply, Error) for reply in client.pipeline(todo))
+    client.command('SELECT', 0)
+
+
+def value(client, key):
+    kind = client.command('TYPE', key)
+    if kind == b'string':
+        return client.command('GET', key)
+    if kind == b'list':
+        return client.command('LRANGE', key, 0, -1)
+    if kind == b'set':
+        return sorted(client.command('SMEMBERS', key))
+    if kind == b'zset':
+        return client.command('ZRANGE', key, 0, -1, 'WITHSCORES')
+    fields = client.command('HGETALL', key)
+    names = fields[::2]
+    times = client.command('HPEXPIRETIME', key, 'FIELDS', len(names), *names)
+    return sorted(zip(names, fields[1::2], times if isinstance(times, list) else [-1] * len(names)))
+
+
+def everything(client, dbs=(0,)):
+    found = {}
+    for db in dbs:
+        client.command('SELECT', db)
+        for key in client.command('KEYS', '*'):
+            found[db, key] = (value(client, key), client.command('PEXPIRETIME', key), client.command('OBJECT', 'ENCODING', key))
+    client.command('SELECT', 0)
+    return found
+
+
+def contents(found):
+    """Without encodings."""
+    return {key: what[:2] for key, what in found.items()}
+
+
+def persistence(client):
+    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
+    return dict(line.split(':', 1) for line in lines if ':' in line)
+
+
+def wait_saved(client):
+    wait_for(lambda: persistence(client)['rdb_bgsave_in_progress'] == '0')
+
+
+@pytest.fixture
+def on_folder(start, tmp_path):
+    """Starts a server whose file is in the test's folder, one after the other."""
+    def on_folder(*options, save='', **more):
+        return start(options=[('dir', tmp_path), ('save', save), *options], **more)
+    return on_folder
+
+
+def test_round_trip(on_folder):
+    first = on_folder()
+    c = first.client()
+    fill(c, 2000)
+    fill(c, 80, 9)
+    before = everything(c, (0, 9))
+    assert c.command('SAVE') == b'OK'
+    first.stop()
+    for threads in (1, 3, 4):
+        second = on_folder(threads=threads)
+        assert everything(second.client(), (0, 9)) == before
+        second.stop()
+
+
+def test_bgsave_shows_one_moment(on_folder):
+    """Everything is changed in the same breath as BGSAVE, in every way that there is; the file knows nothing of that."""
+    server = on_folder()
+    c = server.client()
+    fill(c, 4000)
+    fill(c, 100, 1)
+    fill(c, 100, 2)
+    before = contents(everything(c, (0, 1, 2)))
+    changes = []
+    for n, (db, key) in enumerate(sorted(before)):
+        if db:
+            continue
+        more = [('DEL', key), ('UNLINK', key), ('SET', key, 'new'), ('RENAME', key, b'renamed%d' % n), ('PEXPIRE', key, 1), ('PERSIST', key), ('COPY', 'other', key, 'REPLACE'),
+                ('MOVE', key, 5), ('PEXPIREAT', key, 4100000000000)]
+        of_type = {
+            b's': [('APPEND', key, 'x'), ('SETRANGE', key, 3, 'y'), ('INCR', key), ('SETBIT', key, 7, 1), ('GETDEL', key), ('BITFIELD', key, 'SET', 'u8', 0, 200)],
+            b'l': [('LPUSH', key, 'a'), ('RPOP', key), ('LSET', key, 0, 'b'), ('LTRIM', key, 1, 1), ('LREM', key, 0, 'e1'), ('LINSERT', key, 'BEFORE', 'e1', 'x'),
+                   ('LMOVE', key, key, 'LEFT', 'RIGHT'), ('LMOVE', key, 'otherlist', 'LEFT', 'RIGHT'), ('SORT', key, 'ALPHA', 'STORE', key)],
+            b'S': [('SADD', key, 'new'), ('SPOP', key), ('SPOP', key, 100), ('SINTERSTORE', key, key, 'other'), ('SUNIONSTORE', key, key, key)],
+            b'I': [('SADD', key, 'text'), ('SADD', key, 10**12), ('SPOP', key), ('SMOVE', key, 'otherset', 3)],
+            b'h': [('HSET', key, 'new', 1), ('HINCRBY', key, 'n', 2), ('HSETEX', key, 'EX', 100, 'FIELDS', 1, 'q', 1), ('HSETNX', key, 'x', 'y')],
+            b'z': [('ZADD', key, 5, 'new'), ('ZPOPMIN', key), ('ZREMRANGEBYRANK', key, 0, 5), ('ZINCRBY', key, 1, 'm'), ('ZUNIONSTORE', key, 1, key, 'WEIGHTS', 2), ('ZREMRANGEBYSCORE', key, 0, 1)],
+            b'e': [('GETEX', key, 'PERSIST'), ('SET', key, 'x', 'KEEPTTL')],
+        }[key[:1]]
+        if key.startswith(b'ht'):
+            of_type = [('HDEL', key, 'a'), ('HPERSIST', key, 'FIELDS', 1, 'a'), ('HGETDEL', key, 'FIELDS', 3, 'a', 'b', 'c'), ('HPEXPIRE', key, 1, 'FIELDS', 1, 'b'), ('HSET', key, 'a', 'z')]
+        changes.append(RANDOM.choice(more + 3 * of_type))
+    RANDOM.shuffle(changes)
+    replies = c.pipeline([('BGSAVE',), *changes, ('SELECT', 1), ('FLUSHDB',), ('SELECT', 0), ('SWAPDB', 2, 3), *(('SET', 'later%d' % i, i) for i in range(3000))])
+    assert replies[0] == b'Background saving started'
+    wait_saved(c)
+    assert persistence(c)['rdb_last_bgsave_status'] == 'ok'
+    server.stop()
+    assert contents(everything(on_folder().client(), (0, 1, 2, 3, 5))) == before
+
+
+def test_many_snapshots_with_writers(on_folder):
+    """One after the other, while keys come, go and grow; every transfer keeps the sum of the accounts, so each file has that sum."""
+    accounts, c = 500, on_folder().client()
+    c.pipeline([('SET', 'a%d' % i, 1000) for i in range(accounts)])
+    for _ in range(5):
+        commands = []
+        for _ in range(3000):
+            n = RANDOM.randrange(100)
+            commands += [('MULTI',), ('DECRBY', 'a%d' % RANDOM.randrange(accounts), n), ('INCRBY', 'a%d' % RANDOM.randrange(accounts), n), ('EXEC',),
+                         RANDOM.choice((('SET', 'fill%d' % RANDOM.randrange(5000), 'x' * RANDOM.randrange(300)), ('DEL', 'fill%d' % RANDOM.randrange(5000))))]
+        commands.insert(5 * RANDOM.randrange(3000), ('BGSAVE',))
+        assert b'Background saving started' in c.pipeline(commands)
+        wait_saved(c)
+        copy = on_folder(threads=2)
+        assert sum(int(v) for v in copy.client().command('MGET', *('a%d' % i for i in range(accounts)))) == 1000 * accounts
+        copy.stop()
+
+
+def test_redis_reads_it_and_we_read_its(on_folder, tmp_path):
+    server = on_folder()
+    c = server.client()
+    fill(c, 1600)
+    for key in c.command('KEYS', 'ht*'):
+        c.command('DEL', key)               # Redis 7.0 knows no times of fields
+    before = contents(everything(c))
+    c.command('SAVE')
+    with Server(kind='redis', options=[('dir', tmp_path), ('list-max-listpack-size', 5), ('hash-max-listpack-entries', 10)]) as redis:
+        r = redis.client()
+        assert contents(everything(r)) == before
+        r.command('DEBUG', 'RELOAD')
+        r.command('SAVE')
+    server.stop()
+    assert contents(everything(on_folder().client())) == before
+
+
+def test_the_end_saves_if_there_are_save_points(on_folder):
+    server = on_folder(save='3600 1')
+    server.client().command('SET', 'k', 'v')
+    server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0
+    second = on_folder(save='3600 1')
+    c = second.client()
+    assert c.command('GET', 'k') == b'v'
+    c.command('SET', 'k', 'lost')
+    c.send(encode('SHUTDOWN', 'NOSAVE'))
+    assert second.wait_end() == 0
+    third = on_folder()
+    c = third.client()
+    assert c.command('GET', 'k') == b'v'
+    c.command('SET', 'k', 'saved')
+    c.send(encode('SHUTDOWN', 'SAVE'))
+    assert third.wait_end() == 0
+    assert on_folder().client().command('GET', 'k') == b'saved'
+
+
+def test_a_save_point(on_folder):
+    c = on_folder(save='1 10').client()
+    c.pipeline([('SET', 'k%d' % i, i) for i in range(10)])
+    wait_for(lambda: persistence(c)['rdb_saves'] == '1')
+    found = persistence(c)
+    assert found['rdb_changes_since_last_save'] == '0' and found['rdb_last_bgsave_status'] == 'ok'
+    assert c.command('LASTSAVE') == int(found['rdb_last_save_time'])
+
+
+def test_what_can_not_be_written_is_told(on_folder, tmp_path):
+    """The folder is gone; then it is back."""
+    c = on_folder(('enable-protected-configs', 'yes'), save='3600 1000000').client()
+    folder = str(tmp_path / 'data')
+    os.mkdir(folder)
+    assert c.command('CONFIG', 'SET', 'dir', folder) == b'OK'
+    c.command('SET', 'k', 'v')
+    os.rmdir(folder)
+    failed = c.command('SAVE')
+    assert isinstance(failed, Error) and b'No such file' in failed
+    assert persistence(c)['rdb_last_bgsave_status'] == 'err'
+    wait_for(lambda: isinstance(c.command('SET', 'k', 'w'), Error))
+    assert c.command('SET', 'k', 'w').startswith(b'MISCONF Redis is configured to save RDB snapshots') and c.command('GET', 'k') == b'v'
+    assert isinstance(c.command('SHUTDOWN', 'SAVE'), Error)
+    os.mkdir(folder)
+    assert c.command('SAVE') == b'OK'
+    wait_for(lambda: c.command('SET', 'k', 'w') == b'OK')
+    assert os.listdir(folder) == ['dump.rdb']
+
+
+def test_a_file_that_may_not_grow(on_folder, tmp_path):
+    """The disk is full in the middle: the old file stays, and no other is left."""
+    c = on_folder(prefix=('prlimit', '--fsize=300000')).client()
+    c.command('SET', 'small', 1)
+    assert c.command('SAVE') == b'OK'
+    with open(tmp_path / 'dump.rdb', 'rb') as f:
+        old = f.read()
+    c.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(100)) for i in range(10000)])
+    failed = c.command('SAVE')
+    assert isinstance(failed, Error) and b'File too large' in failed
+    with open(tmp_path / 'dump.rdb', 'rb') as f:
+        assert f.read() == old
+    assert [n for n in os.listdir(tmp_path) if 'rdb' in n] == ['dump.rdb']
+    wait_for(lambda: c.command('BGSAVE') == b'Background saving started')
+    wait_saved(c)
+    assert persistence(c)['rdb_last_bgsave_status'] == 'err'
+
+
+def test_killed_in_the_middle(on_folder, tmp_path):
+    server = on_folder()
+    c = server.client()
+    c.command('SET', 'k', 'old')
+    c.command('SAVE')
+    for _ in range(3):
+        c.pipeline([('SET', 'x%d' % i, RANDOM.randbytes(200)) for i in range(30000)] + [('SET', 'k', 'new')])
+        c.command('BGSAVE')
+        server.kill()
+        server = on_folder()
+        c = server.client()
+        assert c.command('GET', 'k') in (b'old', b'new')
+        assert len([n for n in os.listdir(tmp_path) if 'rdb' in n]) <= 2
+
+
+@pytest.mark.each_back_end
+def test_a_file_that_is_not_right_ends_the_start(on_folder, tmp_path):
+    server = on_folder()
+    c = server.client()
+    fill(c, 300)
+    c.command('SAVE')
+    with open(tmp_path / 'dump.rdb', 'rb') as f:
+        good = f.read()
+    server.stop()
+    changed = bytearray(good)
+    changed[len(good) // 2] ^= 0x55
+    for bad in (good[:-1], good[:len(good) // 2], good[:4], b'', b'REDIS9999' + good[9:], b'hello' * 20, good + b'x', bytes(changed), good[:-3] + b'xyz'):
+        with open(tmp_path / 'dump.rdb', 'wb') as f:
+            f.write(bad)
+        broken = Server(options=[('dir', tmp_path), ('save', '3600 1')], wait=False)
+        assert broken.wait_end() == 1
+        assert 'Fatal error loading the DB' in broken.log() and 'offset' in broken.log(), broken.log()
+        broken.kill()
+        with open(tmp_path / 'dump.rdb', 'rb') as f:
+            assert f.read() == bad
+
+
+def test_who_comes_while_it_loads(on_folder):
+    server = on_folder()
+    c = server.client()
+    c.pipeline([('SET', 'k%d' % i, i) for i in range(400)])
+    c.command('SAVE')
+    server.stop()
+    slow = on_folder(('key-load-delay', 20000), wait=False, tolerate_faults=True)
+
+    def answer():
+        try:
+            return slow.client().command('GET', 'k1')
+        except OSError:
+            return None
+
+    said = wait_for(answer)
+    assert said == b'LOADING Redis is loading the dataset in memory' and isinstance(said, Error)
+    slow.process.send_signal(signal.SIGTERM)
+    slow.wait_end()
+
+
+def test_one_at_a_time(on_folder):
+    c = on_folder(('snapshot-buffer-limit', '1mb')).client()
+    c.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(100)) for i in range(100000)])
+    replies = c.pipeline([('BGSAVE',), ('BGSAVE',), ('BGSAVE', 'SCHEDULE'), ('BGSAVE', 'x'), ('SAVE',)])
+    assert replies[0] == b'Background saving started'
+    busy = b'ERR Background save already in progress'
+    assert replies[1] == busy and replies[2] == busy and replies[3] == b'ERR syntax error' and replies[4] == busy
+    wait_saved(c)
+    assert c.command('SAVE') == b'OK'
+    assert c.pipeline([('MULTI',), ('SET', 'a', 1), ('BGSAVE',), ('SAVE',), ('EXEC',)])[3].startswith(b"ERR Command not allowed inside a transaction")
+
+
+def test_compression_and_checksum(on_folder, tmp_path):
+    for compression, checksum in (('yes', 'yes'), ('no', 'yes'), ('no', 'no')):
+        server = on_folder(('rdbcompression', compression), ('rdbchecksum', checksum))
+        c = server.client()
+        c.pipeline([('SET', 'k%d' % i, b'abc' * 100) for i in range(1000)])
+        c.command('SAVE')
+        with open(tmp_path / 'dump.rdb', 'rb') as f:
+            file = f.read()
+        assert (len(file) < 100000) == (compression == 'yes')
+        assert (file[-8:] == bytes(8)) == (checksum == 'no')
+        server.stop()
+        check = subprocess.run(['redis-check-rdb', tmp_path / 'dump.rdb'], capture_output=True, text=True)
+        assert check.returncode == 0, check.stdout
+        assert on_folder().client().command('GET', 'k77') == b'abc' * 100
