@@ -1,8 +1,7 @@
-/* The set commands. In this file: members one by one; whole sets; random members; SMOVE; the rows. Several sets: set_algebra.c. */
+/* The set commands. In this file: members one by one; whole sets; SMOVE; the rows. Random members: set_random.c; several sets: set_algebra.c. */
 #include "server/sets.h"
 
 #include <errno.h>
-#include <mimalloc.h>
 
 #include "server/config.h"
 #include "server/field_scan.h"
@@ -11,16 +10,6 @@
 #include "server/task_internal.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-
-/* Bytes of a reply with members drawn more than once: what asks for more is closed. */
-#define DRAWN_MAX ((size_t)1 << 30)
-/* Draws of a slice, and bytes of their reply: about 100 us. */
-#define SLICE_DRAWS 1024u
-#define SLICE_BYTES (256u << 10)
-/* What is drawn of a set of this many times the count is drawn one by one; of a smaller one, while walking through it. */
-#define DRAW_RATIO 3u
-/* SPOP that leaves less than a fifth of what it takes makes a new set of the rest, as Redis does. */
-#define KEEP_RATIO 5u
 
 int64_t set_ints_max(void) { return config_current()->set_max_intset_entries; }
 
@@ -160,13 +149,6 @@ void reply_item(struct reply *r, const struct set_item *m) {
     reply_bulk(r, text, size);
 }
 
-void reply_all_items(struct reply *r, const struct set *x) {
-    struct set_walk w = {0};
-    struct set_item m;
-    reply_set(r, set_count(x));
-    while (set_next(x, &w, &m)) reply_item(r, &m);
-}
-
 static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {
     struct set x;
     if (open_read(s, h, &x, r)) reply_int(r, (int64_t)set_count(&x));
@@ -236,199 +218,6 @@ static enum hop_result sscan(struct shard *s, struct hop *h, struct reply *r) {
     else if (!scan_options(h, &o, r)) return HOP_DONE;
     else if (x.ints) scan_ints(&x, &o, r);
     else field_scan(&x.fields, cursor, &o, false, r);
-    return HOP_DONE;
-}
-
-/* ---- random members ---- */
-
-static uint64_t next_random(void *s) { return shard_random(s); }
-
-/* Members that were drawn, by where they lie: open addressing, at most half full. */
-struct drawn {
-    const void **places;
-    unsigned bits;
-};
-
-static bool drawn_new(struct drawn *d, uint64_t count) {
-    d->bits = 2;
-    while ((uint64_t)1 << d->bits < 2 * count) d->bits++;
-    d->places = mi_calloc((size_t)1 << d->bits, sizeof *d->places);
-    return d->places;
-}
-
-/* The place where it is or would be. */
-static const void **drawn_find(const struct drawn *d, const void *place) {
-    uint64_t mask = ((uint64_t)1 << d->bits) - 1, i = (uint64_t)(uintptr_t)place * 0x9e3779b97f4a7c15u >> (64 - d->bits);
-    while (d->places[i] && d->places[i] != place) i = (i + 1) & mask;
-    return &d->places[i];
-}
-
-/* One that was not drawn before. Of count draws out of DRAW_RATIO times as many, each takes 1.5 tries at most. */
-static void draw_new(struct shard *s, const struct set *x, struct drawn *d, struct set_item *m) {
-    const void **at;
-    do {
-        set_random(x, next_random, s, m);
-        at = drawn_find(d, set_place(x, m));
-    } while (*at);
-    *at = set_place(x, m);
-}
-
-/* Of the members in their order each with the probability that is left for it (Knuth, TAOCP 2, 3.4.2, algorithm S). */
-static void draw_on_the_way(struct shard *s, const struct set *x, uint64_t count, struct reply *r) {
-    struct set_walk w = {0};
-    struct set_item m;
-    for (uint64_t left = set_count(x); count && set_next(x, &w, &m); left--) {
-        if (shard_random(s) % left >= count) continue;
-        reply_item(r, &m);
-        count--;
-    }
-}
-
-static void draw_distinct(struct shard *s, const struct set *x, uint64_t count, struct reply *r) {
-    struct drawn d;
-    struct set_item m;
-    if (count > set_count(x)) count = set_count(x);
-    bool few = count < set_count(x) / DRAW_RATIO;
-    if (few && !drawn_new(&d, count)) {
-        reply_refused(s, r);
-        return;
-    }
-    reply_array(r, count);
-    if (!few) {
-        draw_on_the_way(s, x, count, r);
-        return;
-    }
-    for (; count; count--) {
-        draw_new(s, x, &d, &m);
-        reply_item(r, &m);
-    }
-    mi_free(d.places);
-}
-
-/* Members that may be drawn again, in slices. The hop's state is then how many are left + HOP_IN_SLICES. */
-static enum hop_result draw_any(struct shard *s, struct hop *h, const struct set *x, uint64_t count, struct reply *r) {
-    bool begins = h->state <= HOP_IN_SLICES;
-    uint64_t left = begins ? count : h->state - HOP_IN_SLICES;
-    struct set_item m;
-    if (!h->state && count > SLICE_DRAWS) return HOP_AGAIN;
-    if (begins) reply_array(r, count);
-    size_t size = r->size;
-    for (uint32_t n = 0; n < SLICE_DRAWS && r->size - size < SLICE_BYTES && left && !r->failed; n++, left--) {
-        if (r->size > DRAWN_MAX) r->failed = true;
-        set_random(x, next_random, s, &m);
-        reply_item(r, &m);
-    }
-    h->state = left + HOP_IN_SLICES;
-    return left && !r->failed ? HOP_AGAIN : HOP_DONE;
-}
-
-static enum hop_result srandmember(struct shard *s, struct hop *h, struct reply *r) {
-    struct set x;
-    struct set_item m;
-    int64_t count = 0;
-    if (h->argc > 3) {
-        reply_syntax_error(r);
-        return HOP_DONE;
-    }
-    if (h->argc > 2 && !arg_int64(&h->argv[2], &count, r)) return HOP_DONE;
-    if (count == INT64_MIN) {
-        reply_errorf(r, "ERR value is out of range, value must between %lld and %lld", -(long long)INT64_MAX, (long long)INT64_MAX);
-        return HOP_DONE;
-    }
-    if (!open_slice(s, h, &x, r)) return HOP_DONE;
-    if (h->argc > 2) {
-        if (set_is_empty(&x) || !count) reply_array(r, 0);
-        else if (count < 0) return draw_any(s, h, &x, (uint64_t)-count, r);
-        else draw_distinct(s, &x, (uint64_t)count, r);
-    } else if (set_is_empty(&x)) {
-        reply_null(r);
-    } else {
-        set_random(&x, next_random, s, &m);
-        reply_item(r, &m);
-    }
-    return HOP_DONE;
-}
-
-static void pop_one(struct shard *s, struct key *k, struct set *x, struct reply *r) {
-    struct set_item m;
-    key_before_change(s, k, KEY_SPOP);
-    set_random(x, next_random, s, &m);
-    reply_item(r, &m);
-    set_remove(x, &m);
-    set_store(s, k, x, KEY_SPOP);
-}
-
-static void pop_some(struct shard *s, struct key *k, struct set *x, uint64_t count, struct reply *r) {
-    struct set_item m;
-    key_before_change(s, k, KEY_SPOP);
-    reply_set(r, count);
-    for (; count; count--) {
-        set_random(x, next_random, s, &m);
-        reply_item(r, &m);
-        set_remove(x, &m);
-    }
-    set_store(s, k, x, KEY_SPOP);
-}
-
-/* The few that stay are drawn instead; the set is made of them, and the old one is freed as a whole. False: no memory, nothing happened. */
-static bool pop_most(struct shard *s, struct key *k, struct set *x, uint64_t count, struct reply *r) {
-    struct set kept = set_new(s), old = *x;
-    struct drawn d;
-    struct set_item m;
-    struct set_walk w = {0};
-    uint64_t stay = set_count(x) - count;
-    int one = 0;
-    if (!drawn_new(&d, stay)) return false;
-    for (; stay && one >= 0; stay--) {
-        char scratch[INT64_TEXT_SIZE];
-        struct field_name name;
-        draw_new(s, x, &d, &m);
-        set_name_of(&kept, &m, scratch, &name);
-        one = set_add(&kept, &name, set_ints_max());
-    }
-    if (one >= 0) {
-        key_before_change(s, k, KEY_SPOP);
-        reply_set(r, count);
-        while (set_next(x, &w, &m))
-            if (!*drawn_find(&d, set_place(x, &m))) reply_item(r, &m);
-        set_store(s, k, &kept, KEY_SPOP);
-        set_drop(s, &old);
-    } else {
-        set_drop(s, &kept);
-    }
-    mi_free(d.places);
-    return one >= 0;
-}
-
-static void pop_all(struct shard *s, struct key *k, const struct set *x, struct reply *r) {
-    reply_all_items(r, x);
-    key_after_change(s, k, KEY_SPOP);
-    key_delete(s, k, KEY_DEL);
-}
-
-/* SPOP's count; the error is replied. */
-static bool pop_count(const struct arg *a, int64_t *count, struct reply *r) {
-    if (parse_int64(a->p, a->size, count) && *count >= 0) return true;
-    reply_error(r, "ERR value is out of range, must be positive");
-    return false;
-}
-
-static enum hop_result spop(struct shard *s, struct hop *h, struct reply *r) {
-    struct key k;
-    struct set x;
-    int64_t count = 0;
-    if (h->argc > 3) {
-        reply_syntax_error(r);
-        return HOP_DONE;
-    }
-    if (h->argc == 3 && !pop_count(&h->argv[2], &count, r)) return HOP_DONE;
-    if (!open_write(s, h, &k, &x, r)) return HOP_DONE;
-    uint64_t size = set_count(&x), n = (uint64_t)count;
-    if (h->argc == 2 && !size) reply_null(r);
-    else if (h->argc == 2) pop_one(s, &k, &x, r);
-    else if (!size || !n) reply_set(r, 0);
-    else if (n >= size) pop_all(s, &k, &x, r);
-    else if ((size - n) * KEEP_RATIO > n || !pop_most(s, &k, &x, n, r)) pop_some(s, &k, &x, n, r);
     return HOP_DONE;
 }
 
@@ -702,6 +491,7 @@ const struct command commands_set[] = {
         .complexity = "Without the count argument O(1), otherwise O(N) where N is the value of the passed count.",
         .plan = PLAN_SINGLE,
         .on_shard = spop,
+        .on_drop = drawing_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_ACCESS | KEY_DELETE)},
         .n_key_specs = 1,
         .hints = by_chance},
@@ -715,6 +505,7 @@ const struct command commands_set[] = {
         .complexity = "Without the count argument O(1), otherwise O(N) where N is the absolute value of the passed count.",
         .plan = PLAN_SINGLE,
         .on_shard = srandmember,
+        .on_drop = drawing_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1,
         .hints = by_chance},

@@ -1,4 +1,4 @@
-/* What the two files of the set commands share. */
+/* What the files of the set commands share. */
 #ifndef SERVER_SETS_H
 #define SERVER_SETS_H
 
@@ -10,8 +10,10 @@ int64_t set_ints_max(void);
 /* Is the key, if it is there, a set? The error is replied. */
 bool is_set(const struct key *k, struct reply *r);
 void reply_item(struct reply *r, const struct set_item *m);
-/* All members, with their number. */
-void reply_all_items(struct reply *r, const struct set *x);
+
+/* set_random.c */
+hop_fn spop, srandmember;
+hop_drop_fn drawing_drop;
 
 /* set_algebra.c */
 spread_fn sinter, sunion, sdiff, sinterstore, sunionstore, sdiffstore, sintercard;

@@ -181,6 +181,74 @@ def test_members_that_may_be_drawn_again_are_drawn_in_slices(server, command, fi
     assert [len(x) for x in slow.command('EXEC')] == [3000, 0]
 
 
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('command,fill', [('SRANDMEMBER', 'SADD'), ('HRANDFIELD', 'HSET')])
+def test_different_members_are_drawn_in_slices(server, command, fill):
+    """Few of many are drawn one by one, others on a walk through all."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    names = [b'm:%d' % i for i in range(60000)]
+    slow.pipeline([(fill, '{t}of', *(x for name in names[at:at + 5000] for x in ((name, name) if fill == 'HSET' else (name,)))) for at in range(0, 60000, 5000)])
+    slow.command('SET', '{t}x', 'y')
+    for count in (6000, 15000, 25000, 59999, 60000, 70000, 1 << 40):
+        before = long_slices(server)
+        got = slow.command(command, '{t}of', count)
+        assert len(got) == len(set(got)) == min(count, 60000) and set(got) <= set(names)
+        assert long_slices(server) >= before + 4, count
+        assert answered_first(slow, encode(command, '{t}of', count), other, ('GET', '{t}x'), b'y')
+    slow.pipeline([('MULTI',), (command, '{t}of', 6000), (command, '{t}of', 50000), (command, 'none', 3000)])
+    inside = slow.command('EXEC')
+    assert [len(x) for x in inside] == [6000, 50000, 0] and all(len(set(x)) == len(x) for x in inside)
+
+
+@pytest.mark.limit(300)
+def test_spop_with_a_count_goes_in_slices(server):
+    """By whichever of its ways: what is replied and what is left are all there was, and who reads meanwhile sees all or nothing of it."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    names = [b'm:%d' % i for i in range(60000)]
+    slow.command('SET', '{t}x', 'y')
+    for count in (8000, 40000, 55000, 59999, 60000, 1 << 40):
+        went_first = False
+        for _ in range(50):
+            slow.pipeline([('SADD', '{t}of', *names[at:at + 5000]) for at in range(0, 60000, 5000)])
+            before = long_slices(server)
+            slow.send(encode('SPOP', '{t}of', count))
+            assert other.command('GET', '{t}x') == b'y'
+            went_first = not select.select([slow.socket], [], [], 0)[0]
+            seen = other.command('SCARD', '{t}of')
+            got = slow.read()
+            left = slow.command('SMEMBERS', '{t}of')
+            assert len(got) == len(set(got)) == min(count, 60000)
+            assert len(got) + len(left) == 60000 and set(got) | set(left) == set(names)
+            assert seen in (60000, len(left))
+            assert slow.command('EXISTS', '{t}of') == (len(left) > 0)
+            assert long_slices(server) >= before + 4, count
+            if went_first:
+                break
+        assert went_first, count
+    slow.pipeline([('SADD', '{t}of', *names[at:at + 5000]) for at in range(0, 60000, 5000)])
+    slow.pipeline([('MULTI',), ('SPOP', '{t}of', 7000), ('SPOP', '{t}of', 50000), ('SCARD', '{t}of'), ('SPOP', '{t}of', 50000)])
+    a, b, n, c = slow.command('EXEC')
+    assert [len(a), len(b), n, len(c)] == [7000, 50000, 3000, 3000] and set(a) | set(b) | set(c) == set(names)
+
+
+def test_a_server_ends_and_clients_leave_while_members_are_drawn(start):
+    server = start()
+    slow = server.client(timeout=PATIENCE)
+    names = [b'm:%d' % i for i in range(60000)]
+    commands = [('SRANDMEMBER', 's', 9000), ('SRANDMEMBER', 's', 50000), ('SRANDMEMBER', 's', -50000), ('HRANDFIELD', 'h', 9000), ('HRANDFIELD', 'h', 50000), ('SPOP', 's', 1000), ('SPOP', 's', 50000)]
+    for at in range(0, 60000, 5000):
+        slow.command('SADD', 's', *names[at:at + 5000])
+        slow.command('HSET', 'h', *(x for name in names[at:at + 5000] for x in (name, name)))
+    for command in commands[:5]:
+        gone = server.client()
+        gone.send(encode(*command) * 2)
+        gone.close()
+    assert slow.command('SCARD', 's') == 60000 and slow.command('HLEN', 'h') == 60000
+    for command in commands:
+        server.client().send(encode(*command) * 3)
+    server.stop()
+
+
 def test_who_asks_for_too_much_in_slices_is_closed(server):
     client, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
     client.command('HSET', 'h', b'f' * (1 << 20), 'v')
