@@ -1,4 +1,4 @@
-/* The hash commands. In this file: opening; fields one by one; whole hashes; counters; random fields; the rows. */
+/* The hash commands. In this file: opening; fields one by one; whole hashes; counters; the rows. Random fields: hash_random.c. */
 #include "server/hashes.h"
 
 #include <errno.h>
@@ -16,12 +16,6 @@
 #define FIELD_OVERHEAD 48u
 /* And a hash beside its fields: a page's slack, a step of a map. */
 #define HASH_OVERHEAD 640u
-
-/* Bytes of a reply with fields drawn more than once: what asks for more is closed. */
-#define DRAWN_MAX ((size_t)1 << 28)
-/* Draws of a slice, and bytes of their reply: about 100 us. */
-#define SLICE_DRAWS 1024u
-#define SLICE_BYTES (256u << 10)
 
 /* --- opening --- */
 
@@ -245,8 +239,7 @@ enum { NAMES = 1, VALUES = 2 };
 #define SLICE_BUCKETS 128u
 #define COUNTING ((uint64_t)1 << 63)
 
-/* For a slice. False: it is of another type, and that is replied. */
-static bool open_slice(struct shard *s, struct hop *h, struct hash *x, struct reply *r) {
+bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
     if (h->state) key_look(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x->key);
     else key_read(s, h, &x->key);
     if (!is_hash(&x->key, r)) return false;
@@ -275,7 +268,7 @@ static bool count_on(struct hop *h, const struct hash *x, struct reply *r, uint6
 
 static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
-    if (!open_slice(s, h, &x, r)) return HOP_DONE;
+    if (!hash_open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t n = fields_count(&x.fields);
     bool counts = hash_has_dead(&x);
     if (counts && !h->state && fields_buckets(&x.fields) > SLICE_BUCKETS) return HOP_AGAIN;
@@ -287,7 +280,7 @@ static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
 static enum hop_result reply_all(struct shard *s, struct hop *h, unsigned what, struct reply *r) {
     struct hash x;
     struct field f;
-    if (!open_slice(s, h, &x, r)) return HOP_DONE;
+    if (!hash_open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields), n = fields_count(&x.fields);
     if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
     if (!next_bucket(h) || h->state & COUNTING) {
@@ -408,139 +401,6 @@ static enum hop_result hincrbyfloat(struct shard *s, struct hop *h, struct reply
     return HOP_DONE;
 }
 
-/* --- random fields --- */
-
-static uint64_t next_random(void *s) { return shard_random(s); }
-
-static void reply_drawn(const struct field *f, bool values, struct reply *r) {
-    if (values && r->resp >= 3) reply_array(r, 2);
-    reply_packed(r, f->name);
-    if (values) reply_packed(r, f->value);
-}
-
-static void reply_drawn_size(uint64_t n, bool values, struct reply *r) { reply_array(r, values && r->resp < 3 ? 2 * n : n); }
-
-/* A part of all, each part of this size as likely: one walk (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). */
-static void draw_many(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
-    struct fields_walk w = {0};
-    struct field f;
-    for (uint64_t left = fields_count(&x->fields); count && fields_next(&x->fields, &w, &f); left--) {
-        if (shard_random(s) % left >= count) continue;
-        count--;
-        reply_drawn(&f, values, r);
-    }
-}
-
-/* Drawn one by one; those that were drawn already are drawn again. For less than a third of all. False: no memory. */
-static bool draw_few(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
-    struct fields seen = {.memory = s->memory, .secret = s->secret};
-    struct field f, again;
-    struct field_name name;
-    char scratch[INT64_TEXT_SIZE];
-    bool good = true;
-    while (count && good) {
-        uint32_t size;
-        fields_random(&x->fields, next_random, s, &f);
-        const char *text = packed_text(f.name, scratch, &size);
-        field_name(&seen, text, size, &name);
-        if (!fields_is_empty(&seen) && fields_find(&seen, &name, &again)) continue;
-        good = !fields_put(&seen, &name, NULL, NULL, FIELD_NEVER);
-        reply_drawn(&f, values, r);
-        count--;
-    }
-    fields_free(&seen);
-    return good;
-}
-
-static void draw_different(struct shard *s, const struct hash *x, uint64_t count, bool values, struct reply *r) {
-    uint64_t all = fields_count(&x->fields);
-    size_t before = r->size;
-    if (count > all) count = all;
-    reply_drawn_size(count, values, r);
-    if (count * 3 > all) draw_many(s, x, count, values, r);
-    else if (!draw_few(s, x, count, values, r)) {
-        r->size = before;
-        reply_refused(s, r);
-    }
-}
-
-/* Fields that may be drawn again, in slices. The hop's state is then how many are left + HOP_IN_SLICES. */
-static enum hop_result draw_any(struct shard *s, struct hop *h, const struct hash *x, uint64_t count, bool values, struct reply *r) {
-    bool begins = h->state <= HOP_IN_SLICES;
-    uint64_t left = begins ? count : h->state - HOP_IN_SLICES;
-    struct field f;
-    if (!h->state && count > SLICE_DRAWS) return HOP_AGAIN;
-    if (begins) reply_drawn_size(count, values, r);
-    size_t size = r->size;
-    for (uint32_t n = 0; n < SLICE_DRAWS && r->size - size < SLICE_BYTES && left && !r->failed; n++, left--) {
-        if (r->size > DRAWN_MAX) r->failed = true;
-        fields_random(&x->fields, next_random, s, &f);
-        reply_drawn(&f, values, r);
-    }
-    h->state = left + HOP_IN_SLICES;
-    return left && !r->failed ? HOP_AGAIN : HOP_DONE;
-}
-
-/* Instead of fields of which some are past their time a copy of the others. False: no memory. */
-static bool copy_live(struct shard *s, struct hash *x) {
-    struct fields live = {.memory = s->memory, .secret = s->secret};
-    struct fields_walk w = {0};
-    struct field f;
-    bool good = true;
-    while (good && fields_next(&x->fields, &w, &f)) good = !hash_is_live(x, &f) || !fields_put_copy(&live, &f);
-    if (!good) fields_free(&live);
-    x->fields = live;
-    return good;
-}
-
-static enum hop_result draw(struct shard *s, const struct hash *x, struct hop *h, int64_t count, struct reply *r) {
-    struct field f;
-    bool values = h->argc == 4, empty = fields_is_empty(&x->fields);
-    if (h->argc == 2 && empty) {
-        reply_null(r);
-    } else if (h->argc == 2) {
-        fields_random(&x->fields, next_random, s, &f);
-        reply_packed(r, f.name);
-    } else if (empty || !count) {
-        reply_array(r, 0);
-    } else if (count > 0) {
-        draw_different(s, x, (uint64_t)count, values, r);
-    } else {
-        return draw_any(s, h, x, (uint64_t)-count, values, r);
-    }
-    return HOP_DONE;
-}
-
-static enum hop_result hrandfield(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
-    int64_t count = 0;
-    bool values = h->argc == 4;
-    if (h->argc > 2) {
-        if (!arg_int64(&h->argv[2], &count, r)) return HOP_DONE;
-        if (count == INT64_MIN) {
-            reply_error(r, "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-            return HOP_DONE;
-        }
-        if (h->argc > 4 || (values && !arg_is(&h->argv[3], "withvalues"))) {
-            reply_syntax_error(r);
-            return HOP_DONE;
-        }
-        if (values && (count < -INT64_MAX / 2 || count > INT64_MAX / 2)) {
-            reply_error(r, "ERR value is out of range");
-            return HOP_DONE;
-        }
-    }
-    if (!open_slice(s, h, &x, r)) return HOP_DONE;
-    bool copied = hash_has_dead(&x);
-    if (copied && !copy_live(s, &x)) {
-        reply_refused(s, r);
-        return HOP_DONE;
-    }
-    enum hop_result result = draw(s, &x, h, count, r);
-    if (copied) fields_free(&x.fields);
-    return result;
-}
-
 /* --- the rows --- */
 
 #define HASH_ROW .group = "hash", .acl = ACL_HASH, .plan = PLAN_SINGLE, .n_key_specs = 1
@@ -576,7 +436,8 @@ const struct command commands_hash[] = {
         .on_shard = hmset, FIRST_KEY(KEY_RW | KEY_UPDATE)},
     {HASH_ROW, .name = "hrandfield", .since = "6.2.0", .arity = -2, .flags = CMD_READONLY,
         .summary = "Get one or multiple random fields from a hash", .complexity = "O(N) where N is the number of fields returned",
-        .on_shard = hrandfield, FIRST_KEY(KEY_RO | KEY_ACCESS), .hints = (const char *const[]){"nondeterministic_output", NULL}},
+        .on_shard = hrandfield, .on_drop = field_drawing_drop, FIRST_KEY(KEY_RO | KEY_ACCESS),
+        .hints = (const char *const[]){"nondeterministic_output", NULL}},
     {HASH_ROW, .name = "hscan", .since = "2.8.0", .arity = -3, .flags = CMD_READONLY,
         .summary = "Incrementally iterate hash fields and associated values",
         .complexity =

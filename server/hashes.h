@@ -19,6 +19,8 @@ static inline bool hash_has_dead(const struct hash *x) { return x->key.entry && 
 /* The hop's key; empty if it is not there. False: it is of another type, and that is replied. */
 bool hash_open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r);
 bool hash_open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r);
+/* The first of these for a hop that may be a slice. */
+bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struct reply *r);
 /* A field that is there. */
 bool hash_find(const struct hash *x, const struct arg *name, struct field *out);
 /* Whether the fields argv[first], argv[first + 2] ... may be set to what is behind them. The error is replied. */
@@ -28,6 +30,10 @@ int hash_set(struct hash *x, const struct arg *name, const struct arg *value, in
 /* Once fields were set: a field or value longer than the limit, or too many fields, make clients see the large encoding, for good. */
 void hash_show_large(struct hash *x, bool long_text);
 bool hash_is_long(const struct arg *a);
+
+/* hash_random.c */
+hop_fn hrandfield;
+hop_drop_fn field_drawing_drop;
 
 /* A string in packed form, as a bulk. */
 void reply_packed(struct reply *r, const uint8_t *at);

@@ -6,6 +6,7 @@ import pytest
 
 from resp import Error, NIL
 from server import wait_for
+from test_slices import long_slices
 
 
 @pytest.fixture
@@ -152,6 +153,32 @@ def test_during_a_pause_fields_are_hidden_and_stay(server):
         other.command('CLIENT', 'UNPAUSE')
         assert c.command('HSETNX', 'h', 'a', 9) == 1
         assert fields(c) == {b'a': b'9', b'b': b'2'}
+
+
+def test_random_fields_of_a_large_hash_with_fields_past_their_time_are_drawn_in_slices(server):
+    """While a pause keeps these in their place, so that all of them are still there to be passed over."""
+    n = 20000
+    with server.client() as c, server.client() as other:
+        for at in range(0, 2 * n, 2000):
+            c.command('HSET', '{t}h', *(x for i in range(at, at + 2000) for x in (b'f%d' % i, b'v')))
+        other.command('CLIENT', 'PAUSE', 100000, 'WRITE')
+        other.command('CLIENT', 'UNPAUSE')
+        soon = int(time.time() * 1000) + 2000
+        for at in range(n, 2 * n, 2000):
+            assert c.command('HPEXPIREAT', '{t}h', soon, 'FIELDS', 2000, *(b'f%d' % i for i in range(at, at + 2000))) == [1] * 2000
+        other.command('CLIENT', 'PAUSE', 100000, 'WRITE')
+        wait_for(lambda: time.time() * 1000 > soon + 5)
+        live = {b'f%d' % i for i in range(n)}
+        assert c.command('HLEN', '{t}h') == n
+        for count in (100, 3000, 15000, n, 2 * n, -3000):
+            before = long_slices(server)
+            got = c.command('HRANDFIELD', '{t}h', count)
+            assert set(got) <= live and len(got) == (3000 if count < 0 else min(count, n)) and (count < 0 or len(set(got)) == len(got))
+            assert long_slices(server) >= before + 20, count
+        assert c.command('HRANDFIELD', '{t}h') in live
+        got = c.command('HRANDFIELD', '{t}h', 10, 'WITHVALUES')
+        assert set(got[::2]) <= live and len(set(got[::2])) == 10 and set(got[1::2]) == {b'v'}
+        other.command('CLIENT', 'UNPAUSE')
 
 
 def test_expired_fields_are_counted(server):
