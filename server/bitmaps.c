@@ -526,7 +526,7 @@ static void bitop_release(struct thread *t, void *own) {
     mi_free(o);
 }
 
-/* On shards that are all held, or on one: from beginning to end. */
+/* On shards that are all held, or inside EXEC on one: from beginning to end. */
 static void bitop(const struct spread *x, struct hop *h, struct reply *r) {
     struct shard *s;
     struct key k;
@@ -563,8 +563,8 @@ static enum hop_result take_sources(struct shard *s, struct hop *h, struct reply
     return HOP_DONE;
 }
 
-static enum hop_result combine_slice(struct shard *s, struct hop *h, struct reply *r) {
-    struct bitop *o = steps_carrier(h)->own;
+/* Goes on with what is begun, or begins it: all its values were taken. */
+static enum hop_result combine_on(struct shard *s, struct hop *h, struct bitop *o, struct reply *r) {
     struct key k;
     key_write_nth(s, h, 0, &k);
     if (!o->begun) {
@@ -587,6 +587,59 @@ static enum hop_result combine_slice(struct shard *s, struct hop *h, struct repl
     return HOP_DONE;
 }
 
+/* As a plain hop. Its state, once it goes on in slices: */
+static struct bitop *bitop_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct bitop *)(uintptr_t)h->state : NULL; }
+
+static void bitop_end(struct shard *s, struct hop *h, struct bitop *o) {
+    if (!o) return;
+    for (uint32_t i = 0; i < o->n; i++)
+        if (o->sources[i].lent) blob_release(s->memory, o->sources[i].lent);
+    if (o->result) blob_give_up(o->result);
+    mi_free(o);
+    h->state = 0;
+}
+
+static void bitop_drop(struct shard *s, struct hop *h, struct reply *r) {
+    (void)r;
+    bitop_end(s, h, bitop_of(h));
+}
+
+/* Takes the values, all of which lie here. False: an error was replied. */
+static bool take_all(struct shard *s, const struct hop *h, struct bitop *o, struct reply *r) {
+    for (uint32_t i = 0; i < o->n; i++) {
+        const struct arg *name = hop_key(h, i + 1);
+        struct key k;
+        if (h->state) key_look(s, s->dbs[h->db], hop_hash(h, i + 1), name->p, name->size, &k);
+        else key_read_nth(s, h, i + 1, &k);
+        if (!source_take(&o->sources[i], &k, true, r)) return false;
+    }
+    return true;
+}
+
+static enum hop_result bitop_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct bitop *o = bitop_of(h);
+    if (!o) {
+        o = bitop_new(h->argv, h->n_keys, r);
+        if (!o || !take_all(s, h, o, r)) {
+            bitop_end(s, h, o);
+            return HOP_DONE;
+        }
+        find_size(o);
+        if (o->size * (o->n + 1) > SLICE_BYTES) {
+            if (h->state) h->state = (uint64_t)(uintptr_t)o;
+            else {
+                bitop_end(s, h, o);
+                return HOP_AGAIN;
+            }
+        }
+    }
+    enum hop_result result = combine_on(s, h, o, r);
+    if (result == HOP_DONE) bitop_end(s, h, o);
+    return result;
+}
+
+static enum hop_result combine_slice(struct shard *s, struct hop *h, struct reply *r) { return combine_on(s, h, steps_carrier(h)->own, r); }
+
 /* Step 0 takes the values, 1 combines them in slices, on the shard of the result; 2 is for the reply. */
 bool bitop_steps(struct thread *t, struct task *k, struct reply *r) {
     struct carrier *x = k->carrier;
@@ -603,7 +656,8 @@ bool bitop_steps(struct thread *t, struct task *k, struct reply *r) {
     }
     if (steps_take_error(t, k, r)) return false;
     if (k->step == 1) {
-        steps_wave_on(t, k, 0, combine_slice);
+        steps_new_wave(t, k);
+        steps_hop_in_slices(t, k, x->shards[0], combine_slice);
         return true;
     }
     steps_take_reply(t, k, r);
@@ -654,12 +708,14 @@ const struct command commands_bitmap[] = {
         .group = "bitmap",
         .since = "2.6.0",
         .arity = -4,
-        .flags = CMD_WRITE | CMD_DENYOOM | CMD_SLICED,
+        .flags = CMD_WRITE | CMD_DENYOOM,
         .acl = ACL_BITMAP,
         .summary = "Perform bitwise operations between strings",
         .complexity = "O(N)",
         .plan = PLAN_SPREAD,
         .on_spread = bitop,
+        .on_shard = bitop_on_one,
+        .on_drop = bitop_drop,
         .on_steps = bitop_steps,
         .keys = {KEY_RANGE(2, 0, 1, KEY_OW | KEY_UPDATE), KEY_RANGE(3, -1, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 2},

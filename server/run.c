@@ -231,7 +231,7 @@ static void leave(struct shard *s, struct member *m) {
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
 static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     struct hop *h = &b->hops[0];
-    bool sliced = command_by_number(h->row)->flags & CMD_SLICED;
+    bool sliced = command_by_number(h->row)->flags & CMD_SLICED || (b->owner_only && b->order == PIECE_RUN);
     uint64_t start_ns = sliced ? thread_cpu_ns() : 0, start = cycles_now();
     s->now_ms = b->now_ms;
     b->replies.resp = h->resp;

@@ -86,26 +86,49 @@ def test_bitop_inside_exec_and_watched(server):
         assert (c.command('EXEC') != [b'PONG']) == changes, command
 
 
-def test_bitop_lets_others_in(server):
+def transactions(server):
+    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_transactions'))
+
+
+@pytest.mark.parametrize('tag', ['{k}', ''])
+def test_bitop_lets_others_in(server, tag):
+    """On one shard, and over several."""
     slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
-    size = 8 * MIB
-    slow.pipeline([('SETBIT', name, size * 8 - 1, 1) for name in NAMES] + [('SET', 'x', 'y')])
+    size, names, t = 8 * MIB, [tag + name for name in NAMES], tag + 't'
+    slow.pipeline([('SETBIT', name, size * 8 - 1, 1) for name in names] + [('SET', tag + 'x', 'y')])
     before = long_slices(server)
-    assert slow.command('BITOP', 'OR', 't', *NAMES) == size
+    assert slow.command('BITOP', 'OR', t, *names) == size
     assert long_slices(server) >= before + 20
-    assert answered_first(slow, encode('BITOP', 'XOR', 't', *NAMES), other, ('GET', 'x'), b'y')
-    assert slow.command('BITCOUNT', 't') == 0
+    assert answered_first(slow, encode('BITOP', 'XOR', t, *names), other, ('GET', tag + 'x'), b'y')
+    expected = len(names) % 2
+    assert slow.command('BITCOUNT', t) == expected
+    assert slow.command('BITOP', 'NOT', t, t) == size and slow.command('BITCOUNT', t) == size * 8 - expected     # over itself
+    slow.pipeline([('MULTI',), ('BITOP', 'NOT', t, t), ('BITCOUNT', t)])
+    assert slow.command('EXEC') == [size, expected]
+    slow.command('LPUSH', tag + 'list', 'x')
+    assert slow.command('BITOP', 'AND', t, names[0], tag + 'list').startswith(b'WRONGTYPE') and slow.command('BITCOUNT', t) == expected
 
 
-def test_who_leaves_during_bitop_leaves_nothing(server):
+def test_small_bitop_on_one_shard_is_no_transaction(server):
+    c = server.client()
+    c.pipeline([('SET', '{k}a', 'abc'), ('SET', '{k}b', b'x' * 1000)])
+    before = transactions(server)
+    for _ in range(20):
+        assert c.command('BITOP', 'OR', '{k}t', '{k}a', '{k}b') == 1000
+    assert transactions(server) == before
+
+
+@pytest.mark.parametrize('tag', ['{k}', ''])
+def test_who_leaves_during_bitop_leaves_nothing(server, tag):
     slow = server.client(timeout=PATIENCE)
-    slow.pipeline([('SETBIT', name, 8 * MIB * 8 - 1, 1) for name in NAMES])
+    names, t = [tag + name for name in NAMES], tag + 't'
+    slow.pipeline([('SETBIT', name, 8 * MIB * 8 - 1, 1) for name in names])
     for _ in range(3):
         gone = server.client()
-        gone.send(encode('BITOP', 'OR', 't', *NAMES) * 3)
+        gone.send(encode('BITOP', 'OR', t, *names) * 3)
         gone.close()
-    assert slow.command('BITOP', 'OR', 't', *NAMES) == 8 * MIB
-    assert slow.command('DEL', 't', *NAMES) == 1 + len(NAMES)
+    assert slow.command('BITOP', 'OR', t, *names) == 8 * MIB
+    assert slow.command('DEL', t, *names) == 1 + len(names)
     assert int(server.info('memory')['used_memory']) < 16 << 20
 
 
