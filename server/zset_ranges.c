@@ -314,7 +314,9 @@ static enum hop_result put_range(struct shard *s, struct hop *h, struct reply *r
     const struct parcel *p = steps_carrier(h)->own;
     if (!read_request(&q, h->argv, h->argc, 3, r)) return HOP_DONE;
     struct zset_building b = {.shard = s, .x = &result, .large = is_large(&q, p->n)};
-    bool good = zset_unpack(&b, p, true);
+    struct parcel_at at = {0};
+    uint64_t all = UINT64_MAX;
+    bool good = zset_unpack(&b, p, &at, true, &all);
     key_write_nth(s, h, 0, &k);
     zset_store_result(s, &k, &result, good, r);
     return HOP_DONE;

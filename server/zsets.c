@@ -152,17 +152,16 @@ void zset_store_result(struct shard *s, struct key *k, struct zset *result, bool
     else reply_int(r, (int64_t)n);
 }
 
-bool zset_unpack(struct zset_building *b, const struct parcel *p, bool in_turn) {
+bool zset_unpack(struct zset_building *b, const struct parcel *p, struct parcel_at *at, bool in_turn, uint64_t *most) {
     const char *text;
-    size_t at = 0;
     uint32_t size;
     double score;
-    while ((text = parcel_next(p, &at, &size, &score))) {
+    for (; *most && (text = parcel_next(p, at, &size, &score)); --*most) {
         struct field_name name;
         zset_name(b->x, text, size, &name);
         if (!(in_turn ? zset_build_in_turn(b, &name, score) : zset_build(b, &name, score))) return false;
     }
-    return true;
+    return *most;
 }
 
 /* ---- adding ---- */

@@ -67,9 +67,10 @@ bool zset_rebuild(struct zset_building *b, const struct field_name *name, const 
 void zset_built(struct zset_building *b);
 /* (The members of a small result lose their -0 by that.) The result becomes the value of a key, and how many members it has is the reply. Not good: memory was refused; it is dropped, and that is the reply. */
 void zset_store_result(struct shard *s, struct key *k, struct zset *result, bool good, struct reply *r);
-/* Adds what came in a parcel; in turn or not. False: no memory. */
+/* Adds what came in a parcel, from a place on; in turn or not. *most: of so many; what is left of that. False: there is more, or no memory (then *most is not 0). */
 struct parcel;
-bool zset_unpack(struct zset_building *b, const struct parcel *p, bool in_turn);
+struct parcel_at;
+bool zset_unpack(struct zset_building *b, const struct parcel *p, struct parcel_at *at, bool in_turn, uint64_t *most);
 
 /* zsets.c */
 hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zrandmember, zscan;
@@ -87,6 +88,8 @@ steps_fn zrangestore_steps;
 
 /* zset_algebra.c */
 spread_fn zunion, zinter, zdiff, zunionstore, zinterstore, zdiffstore, zintercard;
+hop_fn zset_algebra_on_one;
+hop_drop_fn zset_answer_drop;
 steps_fn zset_algebra_steps;
 find_keys_fn zset_algebra_keys;
 

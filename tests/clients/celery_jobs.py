@@ -23,9 +23,11 @@ def broker(port):
 
 
 app = celery.Celery('celery_jobs', broker=broker(os.environ.get('DARTER_PORT')))
+# Who is killed under the lock keeps it no longer than anything else.
+visible_seconds = int(os.environ.get('VISIBLE_SECONDS', 3600))
 app.conf.update(
     task_acks_late=True, task_ignore_result=True, worker_prefetch_multiplier=1, worker_enable_remote_control=False,
-    broker_transport_options={'visibility_timeout': int(os.environ.get('VISIBLE_SECONDS', 3600))})
+    broker_transport_options={'visibility_timeout': visible_seconds, 'unacked_mutex_expire': visible_seconds})
 
 
 @contextlib.contextmanager

@@ -166,6 +166,69 @@ def test_a_server_ends_and_clients_leave_while_sets_are_combined(start):
     server.stop()
 
 
+SCORES = {'a': {b'm:%d' % i: i % 1009 for i in range(0, 20000)}, 'b': {b'm:%d' % i: i % 503 for i in range(0, 30000, 2)}, 'c': {b'm:%d' % i: 1 for i in range(0, 20000, 3)}}
+
+
+def fill_zsets(client, tag):
+    """The third is a set: its members count as if their scores were 1."""
+    for name in 'ab':
+        items = list(SCORES[name].items())
+        client.pipeline([('ZADD', tag + name, *(x for member, score in items[at:at + 5000] for x in (score, member))) for at in range(0, len(items), 5000)])
+    client.command('SADD', tag + 'c', *SCORES['c'])
+
+
+def in_order(scores):
+    return [x for member, score in sorted(scores.items(), key=lambda item: (item[1], item[0])) for x in (member, b'%d' % score)]
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('tag', ['{t}', ''])
+def test_sorted_sets_are_combined_in_slices(server, tag):
+    """Over one shard and over several; what is expected is what Python makes of them."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    fill_zsets(slow, tag)
+    x, y, z = (SCORES[name] for name in 'abc')
+    keys = [tag + name for name in 'abc']
+    slow.command('SET', tag + 'x', 'y')
+    weights = ('WEIGHTS', 1, 2, 3)
+    for command, options, expected in (('ZINTER', weights, {m: s + 2 * y[m] + 3 for m, s in x.items() if m in y and m in z}), ('ZDIFF', (), {m: s for m, s in x.items() if m not in y and m not in z}),
+                                       ('ZUNION', weights, {m: x.get(m, 0) + 2 * y.get(m, 0) + 3 * z.get(m, 0) for m in {*x, *y, *z}})):
+        question, stored = (command, 3, *keys, *options, 'WITHSCORES'), (command + 'STORE', tag + 'to', 3, *keys, *options)
+        before = long_slices(server)
+        assert slow.command(*question) == in_order(expected)
+        assert long_slices(server) >= before + 10 or not tag
+        before = long_slices(server)
+        assert slow.command(*stored) == len(expected)
+        assert long_slices(server) >= before + 10 or not tag
+        assert slow.command('ZRANGE', tag + 'to', 0, -1, 'WITHSCORES') == in_order(expected)
+        slow.pipeline([('MULTI',), question, stored])
+        assert slow.command('EXEC') == [in_order(expected), len(expected)]
+        assert answered_first(slow, encode(*question), other, ('GET', tag + 'x'), b'y')
+        assert answered_first(slow, encode(*stored), other, ('GET', tag + 'x'), b'y')
+    both = len([m for m in x if m in y])
+    assert slow.command('ZINTERCARD', 2, *keys[:2]) == both and slow.command('ZINTERCARD', 2, *keys[:2], 'LIMIT', 5000) == 5000
+    assert slow.command('ZUNION', 2, keys[0], tag + 'none', 'WITHSCORES') == in_order(x) and slow.command('ZINTER', 2, keys[0], tag + 'none') == []
+    assert slow.command('ZUNION', 2, keys[0], tag + 'x').startswith(b'WRONGTYPE')
+    assert slow.command('ZUNIONSTORE', keys[0], 2, keys[0], keys[1], 'AGGREGATE', 'MAX') == len({*x, *y})
+    assert slow.command('ZRANGE', keys[0], 0, -1, 'WITHSCORES') == in_order({m: max(x.get(m, 0), y.get(m, 0)) for m in {*x, *y}})
+
+
+def test_a_server_ends_and_clients_leave_while_sorted_sets_are_combined(start):
+    server = start()
+    slow = server.client(timeout=PATIENCE)
+    for tag in ('{t}', ''):
+        fill_zsets(slow, tag)
+        for command in (('ZUNION', 2, tag + 'a', tag + 'b'), ('ZINTERSTORE', tag + 'to', 2, tag + 'a', tag + 'b'), ('ZDIFF', 2, tag + 'a', tag + 'c')):
+            gone = server.client()
+            gone.send(encode(*command) * 2)
+            gone.close()
+    assert slow.command('ZINTERCARD', 2, '{t}a', '{t}b') == 10000
+    for _ in range(3):
+        server.client().send(encode('ZUNION', 3, '{t}a', '{t}b', '{t}c') * 3)
+        server.client().send(encode('ZUNIONSTORE', 'to', 3, 'a', 'b', 'c') * 3)
+    server.stop()
+
+
 @pytest.mark.parametrize('command,fill', [('SRANDMEMBER', 'SADD'), ('HRANDFIELD', 'HSET')])
 def test_members_that_may_be_drawn_again_are_drawn_in_slices(server, command, fill):
     slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
