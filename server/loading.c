@@ -150,18 +150,18 @@ static void let_go(void) {
     }
 }
 
-bool loading_run(int signals) {
+enum loading_result loading_run(int signals) {
     const struct config *c = config_current();
     uint64_t start_ns = now_monotonic_ns();
     if (!start(c)) {
         log_line(LOG_WARNING_LEVEL, "Can't load the DB: out of memory");
-        return false;
+        return LOADING_FAILED;
     }
     if (!wait_for_loaders(signals)) {
         log_line(LOG_WARNING_LEVEL, "The end was asked for while the DB was loaded");
-        return false;
+        return LOADING_ENDED;
     }
-    if (!all_good()) return false;
+    if (!all_good()) return LOADING_FAILED;
     for (uint32_t i = 0; i < server.n_threads; i++) {
         loading.keys += loading.loaders[i].keys;
         loading.expired += loading.loaders[i].expired;
@@ -172,7 +172,7 @@ bool loading_run(int signals) {
     config_limit_memory(c);
     atomic_store(&loading.running, false);
     let_go();
-    return true;
+    return LOADING_DONE;
 }
 
 void loading_info(struct loading_info *out) {

@@ -15,8 +15,9 @@
 /* Main thread, before others start: is there something to load? Then the threads' shards stand still from the start. -1: there is, but it can't be
  * read, which was logged. */
 int loading_prepare(const struct config *c);
-/* Main thread, once the others run: loads, and lets the shards go. signals: what ends it early. False: it failed, which was logged, or was ended. */
-bool loading_run(int signals);
+/* Main thread, once the others run: loads, and lets the shards go. signals: what ends it early. FAILED: that was logged. */
+enum loading_result { LOADING_DONE, LOADING_FAILED, LOADING_ENDED };
+enum loading_result loading_run(int signals);
 
 bool loading_is_running(void);
 /* What INFO shows. */

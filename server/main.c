@@ -154,6 +154,15 @@ static void say_started(void) {
     log_drain();
 }
 
+/* The other threads serve already, and half of the data is there: if this goes wrong the process ends at once. */
+static void load(int signals) {
+    enum loading_result result = loading_run(signals);
+    if (result == LOADING_DONE) return;
+    log_drain();
+    service_pidfile_remove();
+    _exit(result == LOADING_FAILED);
+}
+
 static void say_ready(void) {
     log_line(LOG_NOTICE_LEVEL, "Ready to accept connections");
     log_drain();
@@ -212,7 +221,7 @@ int main(int argc, char **argv) {
     }
     pthread_barrier_wait(&server.ready);
     say_started();
-    if (loads && !loading_run(signals)) return 1;
+    if (loads) load(signals);
     say_ready();
     wait_for_end(signals, wake);
     service_stopping();

@@ -12,6 +12,7 @@
 
 #define BLOCK ((size_t)1 << 20)
 #define HEAD 9u
+#define KEY_SHOWN 64u /* bytes of a key in a message */
 /* The first version with a checksum. */
 #define CHECKSUM_VERSION 5
 
@@ -113,14 +114,23 @@ static bool skip_old_function(struct rdb_source *x) {
     return skip_strings(x, 2) && rdb_get_length(x, &described) && skip_strings(x, described ? 2 : 1);
 }
 
+/* Says at which key it went wrong. */
+static void name_key(struct file *f) {
+    struct rdb_source *x = &f->source;
+    char name[KEY_SHOWN + 1];
+    size_t n = f->key.size < KEY_SHOWN ? f->key.size : KEY_SHOWN, said = strlen(x->why);
+    for (size_t i = 0; i < n; i++) name[i] = f->key.p[i] >= ' ' && f->key.p[i] <= '~' ? f->key.p[i] : '?';
+    name[n] = 0;
+    snprintf(x->why + said, sizeof x->why - said, ", in key '%s'%s", name, n < f->key.size ? "..." : "");
+}
+
 static bool read_key(struct file *f, uint8_t type, int64_t expire_at_ms, rdb_visit_key *visit, void *arg) {
     struct rdb_source *x = &f->source;
     if (!rdb_get_string_kept(x, &f->key)) return false;
     struct rdb_key key = {.name = f->key.p, .size = f->key.size, .db = f->db, .type = type, .expire_at_ms = expire_at_ms};
     if (visit(arg, x, &key)) return true;
     rdb_wrong(x, "a value that can't be read");
-    size_t said = strlen(x->why);
-    snprintf(x->why + said, sizeof x->why - said, ", in key '%.64s'", f->key.p ? f->key.p : "");
+    name_key(f);
     return false;
 }
 

@@ -291,7 +291,7 @@ def test_who_comes_while_it_loads(on_folder):
     said = wait_for(answer)
     assert said == b'LOADING Redis is loading the dataset in memory' and isinstance(said, Error)
     slow.process.send_signal(signal.SIGTERM)
-    slow.wait_end()
+    assert slow.wait_end() == 0
 
 
 def test_one_at_a_time(on_folder):
