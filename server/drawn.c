@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <mimalloc.h>
 
-/* Places in a part, 2^so many: 256 KiB, some 20 us to be cleared. */
-#define PART_BITS 15u
+/* Places in a part, 2^so many: 4 KiB. Hashes lead everywhere, so a slice makes as many parts as it draws items: they must be small. */
+#define PART_BITS 9u
 
 static unsigned part_bits(const struct drawn *d) { return d->bits < PART_BITS ? d->bits : PART_BITS; }
 
