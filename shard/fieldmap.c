@@ -232,6 +232,17 @@ void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secre
         if (x->buckets >= x->n || !split(m, x, secret)) return;
 }
 
+/* Items of any size that a page has room for. */
+#define PAGE_FULL (PAGE_BYTES_MAX / PAGE_ITEM_MAX)
+/* Places are made for more items than there are up to here: enough for what comes in the order of 100 million others. */
+#define FORCED_BUCKETS ((uint64_t)1 << 20)
+
+int fieldmap_make_room(struct memory *m, struct fieldmap *x, const struct hash_secret *secret, uint64_t hash) {
+    for (const struct page *p; (p = *fieldmap_page(x, hash)) && p->n >= PAGE_FULL;)
+        if (x->buckets >= FORCED_BUCKETS + x->n || !split(m, x, secret)) return -ENOMEM;
+    return 0;
+}
+
 /* --- shrinking --- */
 
 static void free_last_chunk(struct memory *m, struct fieldmap *x) {

@@ -61,6 +61,9 @@ static inline struct page **fieldmap_place(const struct fieldmap *x, uint64_t bu
 }
 static inline struct page **fieldmap_page(const struct fieldmap *x, uint64_t hash) { return fieldmap_place(x, fieldmap_bucket(x, hash)); }
 
+/* Before an item with this hash is added: splits until its bucket's page is not full. Only items that come in the order of their hashes (as a walk or a cursor scan of
+ * another container gives them) fill a page while others are empty: they need the places that they will need once all have come. -ENOMEM: there is none. */
+int fieldmap_make_room(struct memory *m, struct fieldmap *x, const struct hash_secret *secret, uint64_t hash);
 /* Splits and joins as many buckets as are due. After each item added or removed. Without memory it is done later. */
 void fieldmap_grow(struct memory *m, struct fieldmap *x, const struct hash_secret *secret);
 void fieldmap_shrink(struct memory *m, struct fieldmap *x);

@@ -206,7 +206,8 @@ static void unmake(struct memory *m, const struct packed *x) {
 
 static int add(struct fields *f, const struct field_name *name, struct packed *value, int64_t expires_at_ms) {
     struct packed packed = name->packed;
-    if (time_room(f, name->hash, expires_at_ms) || packed_make_far(f->memory, &packed)) {
+    if ((f->map && fieldmap_make_room(f->memory, f->map, f->secret, name->hash)) || time_room(f, name->hash, expires_at_ms) ||
+        packed_make_far(f->memory, &packed)) {
         unmake(f->memory, value);
         return -ENOMEM;
     }

@@ -261,31 +261,22 @@ static enum rdb_step fields_step(struct rdb_value *v, const struct fields *x, st
     return RDB_DONE;
 }
 
-struct zset_writing {
-    struct rdb_buffer *b;
-    bool compress, no_memory;
-};
-
-static void write_member(void *arg, const struct zset_item *m) {
-    struct zset_writing *w = arg;
-    uint64_t score;
-    memcpy(&score, &m->score, sizeof score);
-    if (!w->no_memory && !(put_packed(w->b, m->member, w->compress) && put_little(w->b, score, 8))) w->no_memory = true;
-}
-
-/* A large one by its pages, in no order, which touches each line once. */
+/* By its pages, which touches each line once; as a hash's, in an order in which others of its kind take them in well: bucket by bucket. */
 static enum rdb_step zset_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
     struct zset x = zset_of(s->memory, s->secret, entry_encoding(e), entry_pointer(e));
-    struct zset_writing w = {.b = b, .compress = v->compress};
+    struct fields members = zset_fields(&x);
+    struct field m;
     size_t from = b->length;
     if (!v->begun && !rdb_put_length(b, zset_count(&x))) return RDB_NO_MEMORY;
     v->begun = true;
-    do {
-        v->walk.zset = zset_scan(&x, v->walk.zset, write_member, &w);
-        if (w.no_memory) return RDB_NO_MEMORY;
-        if (!v->walk.zset) return RDB_DONE;
-    } while (b->length - from < bytes);
-    return RDB_MORE;
+    while (fields_next(&members, &v->walk.fields, &m)) {
+        double score = zset_field_score(&m);
+        uint64_t bits;
+        memcpy(&bits, &score, sizeof bits);
+        if (!put_packed(b, m.name, v->compress) || !put_little(b, bits, 8)) return RDB_NO_MEMORY;
+        if (b->length - from >= bytes) return RDB_MORE;
+    }
+    return RDB_DONE;
 }
 
 enum rdb_step rdb_value_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {

@@ -57,7 +57,6 @@ struct rdb_value {
     union {
         struct fields_walk fields;
         struct set_walk set;
-        uint64_t zset; /* cursor */
         struct list_walk list;
     } walk;
 };

@@ -71,6 +71,8 @@ struct fields zset_fields(const struct zset *x) {
     return fields_of(x);
 }
 
+double zset_field_score(const struct field *x) { return score_at(x->value); }
+
 static void keep_fields(struct zset *x, const struct fields *f) {
     x->large->page = f->page;
     x->large->map = f->map;

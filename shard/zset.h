@@ -127,6 +127,8 @@ uint64_t zset_scan(const struct zset *x, uint64_t cursor, zset_visit *visit, voi
 
 /* The members with their scores in packed form, in no order; only to look at. */
 struct fields zset_fields(const struct zset *x);
+/* The score of one of these. */
+double zset_field_score(const struct field *x);
 
 /* secret: not needed of a large one; of a small one only to look for members and to add some. */
 struct zset zset_of(struct memory *m, const struct hash_secret *secret, enum entry_encoding encoding, void *container);

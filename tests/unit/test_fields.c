@@ -390,6 +390,27 @@ static void a_map_whose_fields_get_times_grows_along(void **state) {
     assert_true(fields_is_empty(&f));
 }
 
+static void copy_one(void *arg, const struct field *x) { assert_int_equal(fields_put_copy(arg, x), 0); }
+
+/* They come in the order of their hashes: all to one page, were the pages not made first that they are to lie in. */
+static void what_comes_in_the_order_of_a_scan_finds_room(void **state) {
+    enum { MANY = 60000 };
+    struct fields from = {.memory = *state, .secret = &secret}, to = from;
+    for (uint32_t i = 0; i < MANY; i++) put_number(&from, i);
+    uint64_t cursor = 0;
+    do cursor = fields_scan(&from, cursor, copy_one, &to);
+    while (cursor);
+    assert_int_equal(fields_count(&to), MANY);
+    struct fields_walk w = {0};
+    struct field x;
+    uint32_t met = 0;
+    while (fields_next(&to, &w, &x)) met++;
+    assert_int_equal(met, MANY);
+    for (uint32_t i = 0; i < MANY; i++) remove_number(&to, i);
+    assert_true(fields_is_empty(&to));
+    fields_free(&from);
+}
+
 static void a_large_map_is_freed_in_slices(void **state) {
     struct fields f = {.memory = *state, .secret = &secret};
     for (uint32_t i = 0; i < 100000; i++) put_number(&f, i);
@@ -417,6 +438,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_scan_meets_what_is_there_all_the_time, setup, teardown),
         cmocka_unit_test_setup_teardown(each_is_drawn_as_often, setup, teardown),
         cmocka_unit_test_setup_teardown(a_map_whose_fields_get_times_grows_along, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_comes_in_the_order_of_a_scan_finds_room, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_map_is_freed_in_slices, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
