@@ -214,7 +214,7 @@ struct command {
 /* A family: its rows end with a row without a name. */
 extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
     commands_transaction[], commands_hash[], commands_hash_expiry[], commands_set[], commands_list[], commands_bitmap[],
-    commands_hyperloglog[], commands_zset[], commands_geo[], commands_sort[];
+    commands_hyperloglog[], commands_zset[], commands_geo[], commands_sort[], commands_dump[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

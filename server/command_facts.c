@@ -67,6 +67,7 @@ static const struct command_facts facts[] = {
     {.name = "decr", .arguments = "key%k0"},
     {.name = "decrby", .arguments = "key%k0 decrement%i"},
     {.name = "del", .arguments = "key%k0*"},
+    {.name = "dump", .arguments = "key%k0"},
     {.name = "echo", .arguments = "message"},
     {.name = "exists", .arguments = "key%k0*", .history = "3.0.3 Accepts multiple `key` arguments."},
     {.name = "expire",
@@ -219,6 +220,10 @@ static const struct command_facts facts[] = {
         .arguments = "key%k0 newkey%k1",
         .history = "3.2.0 The command no longer returns an error when source and destination names are the same."},
     {.name = "replicaof", .arguments = "args{host-port(host port%i) no-one(NO ONE)}"},
+    {.name = "restore",
+        .arguments = "key%k0 ttl%i serialized-value REPLACE@3.0.0? ABSTTL@5.0.0? seconds%i=IDLETIME@5.0.0? frequency%i=FREQ@5.0.0?",
+        .history = "3.0.0 Added the `REPLACE` modifier.\n5.0.0 Added the `ABSTTL` modifier.\n5.0.0 Added the `IDLETIME` and `FREQ` "
+                   "options."},
     {.name = "rpop", .arguments = "key%k0 count%i@6.2.0?", .history = "6.2.0 Added the `count` argument."},
     {.name = "rpoplpush",
         .arguments = "source%k0 destination%k1",

@@ -11,6 +11,7 @@ static void print_usage(void) {
         "darter %s: an in-memory datastore that speaks RESP\n\n"
         "usage: darter [FILE] [--directive value ...] [-]\n"
         "       darter --check-config FILE [--directive value ...]\n"
+        "       darter --check-rdb FILE\n"
         "       darter --help | --version\n\n"
         "FILE is in redis.conf's format; - reads more of it from standard input. Directives are applied in this order: the file, standard\n"
         "input, the arguments; the last value counts. --check-config starts nothing: it tells what is wrong with a configuration, with "

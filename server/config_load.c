@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "server/check_rdb.h"
 #include "server/command.h"
 #include "server/config_table.h"
 #include "server/config_words.h"
@@ -337,6 +338,11 @@ int config_load(int argc, char **argv, bool *exit_now) {
         return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "--check-config")) return check_config(argc, argv);
+    if (argc > 1 && !strcmp(argv[1], "--check-rdb")) {
+        if (argc == 3) return check_rdb(argv[2]);
+        fprintf(stderr, "usage: darter --check-rdb FILE\n");
+        return 1;
+    }
     struct loader l = {.config = config_defaults()};
     if (!l.config) return 1;
     bool good = load_all(&l, argc - 1, argv + 1);

@@ -240,7 +240,7 @@ enum { NAMES = 1, VALUES = 2 };
 #define COUNTING ((uint64_t)1 << 63)
 
 bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
-    if (h->state) key_look(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x->key);
+    if (h->state) key_look_again(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &x->key);
     else key_read(s, h, &x->key);
     if (!is_hash(&x->key, r)) return false;
     open_fields(s, x);

@@ -72,7 +72,8 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
 static void *load(void *arg) {
     struct loader *l = arg;
     crash_thread_start(NULL);
-    l->good = rdb_file_walk(l->path, !l->shard->id, load_key, l, l->why, sizeof l->why);
+    struct rdb_walk w = {.key = load_key, .arg = l, .checks = !l->shard->id};
+    l->good = rdb_file_walk(l->path, &w, l->why, sizeof l->why);
     atomic_fetch_sub(&loading.left, 1);
     return NULL;
 }

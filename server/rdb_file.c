@@ -23,16 +23,15 @@ struct file {
     size_t capacity;
     const uint8_t *unchecked; /* from here to source.at the checksum is to be gone on with */
     uint64_t crc;
-    bool checks;
-    unsigned version;
+    struct rdb_walk *walk;
     uint32_t db;
-    struct rdb_text key;
+    struct rdb_text key, aux;
 };
 
 /* ---- the bytes ---- */
 
 static void check_to_here(struct file *f) {
-    if (f->checks) f->crc = crc64(f->crc, f->unchecked, (size_t)(f->source.at - f->unchecked));
+    if (f->walk->checks) f->crc = crc64(f->crc, f->unchecked, (size_t)(f->source.at - f->unchecked));
     f->unchecked = f->source.at;
 }
 
@@ -77,9 +76,9 @@ static bool read_head(struct file *f) {
         return rdb_wrong(x, "this is no RDB file: it does not begin with REDIS");
     for (unsigned i = 5; i < HEAD; i++) {
         if (x->at[i] < '0' || x->at[i] > '9') return rdb_wrong(x, "a version that is no number");
-        f->version = f->version * 10 + x->at[i] - '0';
+        f->walk->version = f->walk->version * 10 + x->at[i] - '0';
     }
-    if (f->version < 1 || f->version > RDB_VERSION_TIMES) return rdb_wrong(x, "a version that can't be read");
+    if (f->walk->version < 1 || f->walk->version > RDB_VERSION_TIMES) return rdb_wrong(x, "a version that can't be read");
     x->at += HEAD;
     return true;
 }
@@ -88,9 +87,10 @@ static bool read_end(struct file *f) {
     struct rdb_source *x = &f->source;
     uint64_t crc;
     check_to_here(f);
-    if (f->version >= CHECKSUM_VERSION) {
+    if (f->walk->version >= CHECKSUM_VERSION) {
         if (!rdb_get_little(x, 8, &crc)) return false;
-        if (f->checks && crc && crc != f->crc) return rdb_wrong(x, "the checksum is not that of the data");
+        f->walk->has_checksum = crc;
+        if (f->walk->checks && crc && crc != f->crc) return rdb_wrong(x, "the checksum is not that of the data");
     }
     return (x->at == x->end && !x->left) || rdb_wrong(x, "there is something behind the end");
 }
@@ -124,17 +124,26 @@ static void name_key(struct file *f) {
     snprintf(x->why + said, sizeof x->why - said, ", in key '%s'%s", name, n < f->key.size ? "..." : "");
 }
 
-static bool read_key(struct file *f, uint8_t type, int64_t expire_at_ms, rdb_visit_key *visit, void *arg) {
+static bool read_key(struct file *f, uint8_t type, int64_t expire_at_ms) {
     struct rdb_source *x = &f->source;
     if (!rdb_get_string_kept(x, &f->key)) return false;
     struct rdb_key key = {.name = f->key.p, .size = f->key.size, .db = f->db, .type = type, .expire_at_ms = expire_at_ms};
-    if (visit(arg, x, &key)) return true;
+    if (f->walk->key(f->walk->arg, x, &key)) return true;
     rdb_wrong(x, "a value that can't be read");
     name_key(f);
     return false;
 }
 
-static bool walk(struct file *f, rdb_visit_key *visit, void *arg) {
+static bool read_aux(struct file *f) {
+    struct rdb_text value = {0};
+    if (!f->walk->aux) return skip_strings(&f->source, 2);
+    bool good = rdb_get_string_kept(&f->source, &f->aux) && rdb_get_string(&f->source, &value);
+    if (good) f->walk->aux(f->walk->arg, f->aux.p, f->aux.size, value.p, value.size);
+    rdb_text_drop(&value);
+    return good;
+}
+
+static bool walk(struct file *f) {
     struct rdb_source *x = &f->source;
     int64_t expire_at_ms = EXPIRY_NONE;
     if (!read_head(f)) return false;
@@ -159,34 +168,36 @@ static bool walk(struct file *f, rdb_visit_key *visit, void *arg) {
             break;
         case RDB_RESIZE: good = skip_lengths(x, 2); break;
         case RDB_SLOT_INFO: good = skip_lengths(x, 3); break;
-        case RDB_AUX: good = skip_strings(x, 2); break;
+        case RDB_AUX: good = read_aux(f); break;
         case RDB_FUNCTION: good = skip_strings(x, 1); break;
         case RDB_FUNCTION_OLD: good = skip_old_function(x); break;
         case RDB_MODULE_AUX: good = skip_lengths(x, 3) && rdb_skip_module(x); break;
         case RDB_IDLE: good = skip_lengths(x, 1); break;
         case RDB_FREQUENCY: good = rdb_get_byte(x, &byte); break;
-        default: good = read_key(f, what, expire_at_ms, visit, arg); expire_at_ms = EXPIRY_NONE;
+        default: good = read_key(f, what, expire_at_ms); expire_at_ms = EXPIRY_NONE;
         }
         if (!good) return false;
     }
 }
 
-bool rdb_file_walk(const char *path, bool checks, rdb_visit_key *visit, void *arg, char *why, size_t why_size) {
+bool rdb_file_walk(const char *path, struct rdb_walk *w, char *why, size_t why_size) {
     struct stat st;
-    struct file f = {.fd = open(path, O_RDONLY | O_CLOEXEC), .checks = checks};
+    struct file f = {.fd = open(path, O_RDONLY | O_CLOEXEC), .walk = w};
     if (f.fd < 0 || fstat(f.fd, &st)) {
         snprintf(why, why_size, "can't open it: %s", strerror(errno));
         if (f.fd >= 0) close(f.fd);
         return false;
     }
+    w->bytes = (uint64_t)st.st_size;
     posix_fadvise(f.fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     f.source = (struct rdb_source){.left = (uint64_t)st.st_size, .more = more, .arg = &f};
     f.bytes = mi_malloc(BLOCK);
     f.capacity = f.bytes ? BLOCK : 0;
     f.source.at = f.source.end = f.unchecked = f.bytes;
-    bool good = f.bytes ? walk(&f, visit, arg) : rdb_wrong(&f.source, "out of memory");
+    bool good = f.bytes ? walk(&f) : rdb_wrong(&f.source, "out of memory");
     if (!good) snprintf(why, why_size, "%s", f.source.why);
     rdb_text_drop(&f.key);
+    rdb_text_drop(&f.aux);
     mi_free(f.bytes);
     close(f.fd);
     return good;

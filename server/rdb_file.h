@@ -20,7 +20,21 @@ struct rdb_key {
 /* Reads the value, or past it. False: x->why says what is wrong. */
 typedef bool rdb_visit_key(void *arg, struct rdb_source *x, const struct rdb_key *key);
 
-/* True: the file is whole. checks: its checksum is compared, if it has one. False: why says where and what. */
-bool rdb_file_walk(const char *path, bool checks, rdb_visit_key *visit, void *arg, char *why, size_t why_size);
+/* What the file says of itself. */
+typedef void rdb_visit_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size);
+
+struct rdb_walk {
+    rdb_visit_key *key;
+    rdb_visit_aux *aux; /* NULL: is passed over */
+    void *arg;
+    bool checks; /* the checksum is compared, if there is one */
+    /* What was found. */
+    unsigned version;
+    uint64_t bytes;
+    bool has_checksum;
+};
+
+/* True: the file is whole. False: why says where and what is wrong. */
+bool rdb_file_walk(const char *path, struct rdb_walk *w, char *why, size_t why_size);
 
 #endif

@@ -111,6 +111,14 @@ bool key_look(struct shard *s, struct db *db, uint64_t hash, const char *name, u
     return look_up(s, db, hash, name, size, k, true);
 }
 
+bool key_look_again(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k) {
+    bool hidden = s->hide_expired;
+    s->hide_expired = true;
+    bool found = look_up(s, db, hash, name, size, k, true);
+    s->hide_expired = hidden;
+    return found;
+}
+
 table_slot *key_slot(struct key *k) {
     if (UNLIKELY(!k->slot)) k->slot = table_find(&k->db->keys, k->hash, k->name, k->size);
     assert(k->slot && table_entry(*k->slot) == k->entry);
@@ -739,6 +747,11 @@ uint32_t key_idle_s(const struct shard *s, const struct entry *e) {
     return (uint8_t)(entry_access_at(s->now_ms) - e->access) * ENTRY_ACCESS_UNIT_S;
 }
 
+void key_set_idle(struct shard *s, struct key *k, uint64_t idle_s) {
+    uint64_t units = idle_s / ENTRY_ACCESS_UNIT_S;
+    k->entry->access = (uint8_t)(entry_access_at(s->now_ms) - (units < UINT8_MAX ? units : UINT8_MAX));
+}
+
 size_t key_memory(const struct entry *e) {
     const struct blob *b = entry_blob(e);
     size_t container = entry_type(e) == TYPE_STRING ? 0 : container_memory(e);
@@ -772,7 +785,12 @@ int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struc
 }
 
 int key_replace(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event) {
-    struct entry *n = container_entry(s, k, type, encoding, container, EXPIRY_NONE, EXPIRY_NONE);
+    return key_replace_timed(s, k, type, encoding, container, EXPIRY_NONE, EXPIRY_NONE, event);
+}
+
+int key_replace_timed(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container,
+    int64_t expire_at_ms, int64_t fields_ms, enum key_event event) {
+    struct entry *n = container_entry(s, k, type, encoding, container, expire_at_ms, fields_ms);
     if (!n) return -ENOMEM;
     if (place(s, k, n, event)) {
         memory_free(s->memory, n, entry_size(n));

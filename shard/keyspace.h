@@ -42,6 +42,8 @@ bool key_peek_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key
 bool key_write_nth(struct shard *s, const struct hop *h, uint32_t nth, struct key *k);
 bool key_find(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 bool key_look(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
+/* The same, and nothing is changed whatever is past its time: a hop that goes on in slices finds what it left. */
+bool key_look_again(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, struct key *k);
 
 static inline struct arg *hop_key(const struct hop *h, uint32_t nth) { return &h->argv[hop_key_at(h->key_first, h->key_step, nth)]; }
 static inline uint64_t hop_hash(const struct hop *h, uint32_t nth) { return h->hashes ? h->hashes[nth] : h->hash; }
@@ -68,6 +70,7 @@ enum key_event {
     KEY_RENAME_FROM,
     KEY_RENAME_TO,
     KEY_COPY_TO,
+    KEY_RESTORE,
     KEY_MOVE_FROM,
     KEY_MOVE_TO,
     KEY_FLUSH,
@@ -177,11 +180,16 @@ int key_store_fields(struct shard *s, struct key *k, enum entry_type type, struc
 int key_store(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event);
 /* A container becomes the value of a key of whatever kind, without an expiry time, and that is told. -ENOMEM with nothing changed: it is still the caller's. */
 int key_replace(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container, enum key_event event);
+/* The same with a time, and (EXPIRY_NONE: never) when the first of a hash's fields is due. */
+int key_replace_timed(struct shard *s, struct key *k, enum entry_type type, enum entry_encoding encoding, void *container,
+    int64_t expire_at_ms, int64_t fields_ms, enum key_event event);
 /* Whether the key's value, or a new key with one, may take so many bytes more. */
 bool key_may_take(struct shard *s, const struct key *k, size_t bytes);
 
 /* Seconds since the key was last touched. */
 uint32_t key_idle_s(const struct shard *s, const struct entry *e);
+/* As if a key that is there was last touched so many seconds ago, or as long ago as can be told. */
+void key_set_idle(struct shard *s, struct key *k, uint64_t idle_s);
 /* All bytes that the key costs: entry, value, its share of the table (a slot, a fingerprint, rounded up). */
 size_t key_memory(const struct entry *e);
 

@@ -18,6 +18,8 @@
 /* A compressed byte becomes at most so many: 3 bytes make 264. */
 #define LZF_RATIO_MAX 90u
 #define STRING_MAX ((uint64_t)512 << 20)
+/* What an element may take beside its bytes: a block for a long one, its share of what grows. */
+#define ELEMENT_ROOM 64u
 
 /* ---- the source ---- */
 
@@ -25,6 +27,11 @@ bool rdb_wrong(struct rdb_source *x, const char *what) {
     unsigned long long at = (unsigned long long)(x->offset - (uint64_t)(x->end - x->at));
     if (!x->why[0]) snprintf(x->why, sizeof x->why, "at offset %llu: %s", at, what);
     return false;
+}
+
+static bool rdb_no_memory(struct rdb_source *x) {
+    x->no_memory = true;
+    return rdb_wrong(x, "out of memory");
 }
 
 bool rdb_need(struct rdb_source *x, size_t n) {
@@ -107,7 +114,7 @@ void rdb_text_drop(struct rdb_text *t) {
 static bool make_room(struct rdb_source *x, struct rdb_text *t, size_t n) {
     if (t->capacity >= n) return true;
     char *room = mi_realloc(t->room, n);
-    if (!room) return rdb_wrong(x, "out of memory");
+    if (!room) return rdb_no_memory(x);
     t->room = room;
     t->capacity = n;
     return true;
@@ -215,7 +222,10 @@ static void make_drop(struct making *m) {
     else if (!fields_is_empty(&m->fields)) fields_free(&m->fields);
 }
 
-static bool no_memory(struct making *m) { return rdb_wrong(m->x, "out of memory"); }
+static bool no_memory(struct making *m) { return rdb_no_memory(m->x); }
+
+/* Whether the budget has room for one more of so many bytes, as it would be in a page or a node: what was made before it is counted already. */
+static bool may_take(struct making *m, size_t size) { return shard_fits(m->s, size + ELEMENT_ROOM) || no_memory(m); }
 
 /* Another text, which stays. */
 static bool keep(struct making *m, struct rdb_text *t, const char *p, size_t size) {
@@ -228,6 +238,7 @@ static bool keep(struct making *m, struct rdb_text *t, const char *p, size_t siz
 
 static bool add_member(struct making *m, const char *p, size_t size) {
     struct field_name name;
+    if (!may_take(m, size)) return false;
     set_name(&m->set, p, (uint32_t)size, &name);
     int added = set_add(&m->set, &name, m->limits->set_entries);
     return added > 0 || (added ? no_memory(m) : rdb_wrong(m->x, "a member of a set twice"));
@@ -237,6 +248,7 @@ static bool add_scored(struct making *m, double score) {
     struct field_name name;
     struct zset_item was;
     if (isnan(score)) return rdb_wrong(m->x, "a score that is not a number");
+    if (!may_take(m, m->name.size)) return false;
     zset_name(&m->zset, m->name.p, (uint32_t)m->name.size, &name);
     if (zset_find(&m->zset, &name, &was)) return rdb_wrong(m->x, "a member of a sorted set twice");
     m->long_text |= m->name.size > (uint64_t)m->limits->zset_value;
@@ -247,6 +259,7 @@ static bool add_field(struct making *m, const char *p, size_t size, int64_t at_m
     struct field_name name;
     struct field was;
     struct packed value;
+    if (!may_take(m, m->name.size + size)) return false;
     field_name(&m->fields, m->name.p, (uint32_t)m->name.size, &name);
     if (fields_find(&m->fields, &name, &was)) return rdb_wrong(m->x, "a field of a hash twice");
     packed_of(&value, p, (uint32_t)size);
@@ -275,7 +288,7 @@ static bool add_timed(struct making *m, const char *p, size_t size) {
 /* The next string of a packed form. */
 static bool make_add(void *arg, const char *p, size_t size) {
     struct making *m = arg;
-    if (m->type == TYPE_LIST) return !list_push(&m->list, LIST_TAIL, p, (uint32_t)size) || no_memory(m);
+    if (m->type == TYPE_LIST) return may_take(m, size) && (!list_push(&m->list, LIST_TAIL, p, (uint32_t)size) || no_memory(m));
     if (m->type == TYPE_SET) return add_member(m, p, size);
     switch (m->part++) {
     case 0: return keep(m, &m->name, p, size);
@@ -287,34 +300,36 @@ static bool make_add(void *arg, const char *p, size_t size) {
     }
 }
 
+/* What is to be written into the entry; NULL: nothing was made. */
+static void *made(const struct making *m, enum entry_encoding *encoding) {
+    const struct fields *f = m->type == TYPE_SET ? &m->set.fields : &m->fields;
+    if (m->type == TYPE_ZSET) return zset_container(&m->zset, encoding);
+    if (m->type == TYPE_LIST) {
+        *encoding = m->list.chain ? ENC_CHAIN : ENC_NODE;
+        return m->list.chain ? (void *)m->list.chain : (void *)m->list.node;
+    }
+    if (m->type == TYPE_SET && m->set.ints) {
+        *encoding = ENC_INTSET;
+        return m->set.ints;
+    }
+    *encoding = f->map ? ENC_MAP : ENC_PAGE;
+    return f->map ? (void *)f->map : (void *)f->page;
+}
+
+/* What clients are told of its encoding. */
+static void show(struct making *m) {
+    if (m->type == TYPE_ZSET) zset_show_large(&m->zset, m->long_text || zset_count(&m->zset) > (uint64_t)m->limits->zset_entries);
+    else if (m->type == TYPE_HASH && (m->long_text || fields_count(&m->fields) > (uint64_t)m->limits->hash_entries))
+        fields_set_flags(&m->fields, FIELDS_SHOWN_LARGE);
+}
+
 static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
-    uint64_t n = 0;
+    enum entry_encoding encoding;
     if (m->part) return rdb_wrong(m->x, "a field without a value");
-    if (m->type == TYPE_LIST) n = list_count(&m->list);
-    else if (m->type == TYPE_SET) n = set_count(&m->set);
-    else if (m->type == TYPE_ZSET) n = zset_is_empty(&m->zset) ? 0 : zset_count(&m->zset);
-    else n = fields_count(&m->fields);
-    if (!n) return rdb_wrong(m->x, "an empty container");
-    int refused;
-    if (m->type == TYPE_ZSET) zset_show_large(&m->zset, m->long_text || n > (uint64_t)m->limits->zset_entries);
-    if (m->type == TYPE_HASH && (m->long_text || n > (uint64_t)m->limits->hash_entries)) fields_set_flags(&m->fields, FIELDS_SHOWN_LARGE);
-    if (m->type == TYPE_LIST) refused = list_replace(m->s, k, &m->list, event);
-    else if (m->type == TYPE_SET) refused = set_replace(m->s, k, &m->set, event);
-    else if (m->type == TYPE_ZSET) refused = zset_replace(m->s, k, &m->zset, event);
-    else {
-        struct fields *f = &m->fields;
-        refused = key_replace(m->s, k, TYPE_HASH, f->map ? ENC_MAP : ENC_PAGE, f->map ? (void *)f->map : (void *)f->page, event);
-        if (refused) fields_free(f);
-    }
-    m->type = TYPE_HASH; /* it is not ours any more */
-    m->fields = (struct fields){0};
-    if (refused) return no_memory(m);
-    if ((m->first_time_ms != FIELD_NEVER && key_time_fields(m->s, k, m->first_time_ms)) ||
-        (expire_at_ms != EXPIRY_NONE && key_set_expiry(m->s, k, expire_at_ms, event))) {
-        key_delete(m->s, k, KEY_DEL);
-        return no_memory(m);
-    }
-    return true;
+    if (!made(m, &encoding)) return rdb_wrong(m->x, "an empty container");
+    show(m);
+    void *container = made(m, &encoding);
+    return !key_replace_timed(m->s, k, m->type, encoding, container, expire_at_ms, m->first_time_ms, event) || no_memory(m);
 }
 
 /* ---- where they come from ---- */
@@ -471,18 +486,18 @@ static bool type_of(struct rdb_source *x, uint8_t type, enum entry_type *out) {
 static bool read_string(struct rdb_source *x, struct shard *s, struct key *k, int64_t expire_at_ms, enum key_event event) {
     struct rdb_text text = {0};
     bool good = rdb_get_string(x, &text);
-    if (good && key_set_bytes(s, k, text.p, text.size, FORM_ANY, expire_at_ms, event)) good = rdb_wrong(x, "out of memory");
+    if (good && key_set_bytes(s, k, text.p, text.size, FORM_ANY, expire_at_ms, event)) good = rdb_no_memory(x);
     rdb_text_drop(&text);
     return good;
 }
 
 bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
     const struct rdb_limits *limits, enum key_event event) {
-    enum entry_type made;
+    enum entry_type kind;
     struct making m;
-    if (!type_of(x, type, &made)) return false;
-    if (made == TYPE_STRING) return read_string(x, s, k, expire_at_ms, event);
-    make_begin(&m, x, s, limits, made);
+    if (!type_of(x, type, &kind)) return false;
+    if (kind == TYPE_STRING) return read_string(x, s, k, expire_at_ms, event);
+    make_begin(&m, x, s, limits, kind);
     bool good = read_elements(&m, type) && make_store(&m, k, expire_at_ms, event);
     if (!good) make_drop(&m);
     rdb_text_drop(&m.name);
@@ -534,10 +549,10 @@ bool rdb_skip_module(struct rdb_source *x) {
 }
 
 bool rdb_skip_value(struct rdb_source *x, uint8_t type) {
-    enum entry_type made;
+    enum entry_type kind;
     uint64_t module;
     if (type == RDB_MODULE) return rdb_get_length(x, &module) && rdb_skip_module(x);
-    if (!type_of(x, type, &made)) return false;
+    if (!type_of(x, type, &kind)) return false;
     switch (type) {
     case RDB_LIST:
     case RDB_SET: return skip_strings(x, 1);

@@ -1,7 +1,8 @@
 /* Reading RDB: values of every type that Redis, Valkey and KeyDB have written in versions 1 to 12 of the format, into a shard. Pure: from a source of bytes.
  *
  * Nothing that is read is believed: each length is compared with the bytes that are left, packed forms are walked with their bounds and links, members
- * may not come twice, scores must be numbers, containers not be empty. What is wrong leaves a message in the source, and nothing in the shard.
+ * may not come twice, scores must be numbers, containers not be empty. What is wrong leaves a message in the source, and nothing in the shard. The shard's budget may
+ * refuse a value.
  */
 #ifndef SHARD_RDB_READ_H
 #define SHARD_RDB_READ_H
@@ -24,6 +25,7 @@ struct rdb_source {
     bool (*more)(struct rdb_source *x, size_t n);
     void *arg;
     char why[RDB_WHY_MAX]; /* what went wrong; empty: nothing */
+    bool no_memory;        /* that was: memory, or the budget */
 };
 
 /* Notes what is wrong, with the offset, unless something was noted. Returns false. */

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from resp import Error, encode
-from server import Server, wait_for
+from server import Server, darter_binary, wait_for
 
 RANDOM = random.Random(20261202)
 
@@ -272,6 +272,23 @@ def test_a_file_that_is_not_right_ends_the_start(on_folder, tmp_path):
         broken.kill()
         with open(tmp_path / 'dump.rdb', 'rb') as f:
             assert f.read() == bad
+
+
+def test_a_file_can_be_looked_at(on_folder, tmp_path):
+    c = on_folder().client()
+    c.pipeline([('SET', 'a', 1), ('SET', 'b', 2, 'EX', 1000), ('RPUSH', 'l', 'x'), ('SELECT', 3), ('SADD', 's', 'y'), ('SAVE',)])
+    path = str(tmp_path / 'dump.rdb')
+
+    def check(*arguments):
+        return subprocess.run([darter_binary(), '--check-rdb', *arguments], capture_output=True, text=True)
+    said = check(path)
+    lines = [line.strip() for line in said.stdout.splitlines()]
+    assert said.returncode == 0 and {'4 keys, 1 with a time, 0 of these past it', 'strings: 2', 'lists: 1', 'sets: 1', 'database 0: 3', 'database 3: 1', 'redis-ver: 7.0.15', path + ': good'} <= set(lines)
+    with open(path, 'r+b') as f:
+        f.truncate(os.path.getsize(path) - 3)
+    said = check(path)
+    assert said.returncode == 1 and 'at offset' in said.stderr and 'good' not in said.stdout
+    assert check().returncode == 1 and check('/nonexistent').returncode == 1
 
 
 def test_who_comes_while_it_loads(on_folder):

@@ -1,0 +1,248 @@
+/* DUMP and RESTORE: a key's value as RDB has it, with a footer: the format's version (2 bytes) and a checksum (8 bytes). In this file: DUMP, a large value in
+ * slices; RESTORE; the rows. */
+#include <mimalloc.h>
+#include <stdio.h>
+
+#include "server/command.h"
+#include "server/config.h"
+#include "server/strings.h"
+#include "shard/crc64.h"
+#include "shard/rdb_read.h"
+#include "shard/rdb_write.h"
+
+#define FOOTER 10u
+/* Bytes that a slice writes, or copies to the reply: about 100 us. */
+#define SLICE_BYTES (64u << 10)
+#define SLICE_COPIED (512u << 10)
+
+/* ---- DUMP ---- */
+
+struct dump {
+    struct rdb_buffer text;
+    struct rdb_value value;
+    unsigned version;
+    bool written;
+    size_t summed, copied; /* bytes of the text */
+    uint64_t crc;
+};
+
+static bool dump_begin(struct dump *d, const struct entry *e) {
+    *d = (struct dump){.version = rdb_version_of(e)};
+    rdb_value_begin(&d->value, e, config_current()->rdbcompression);
+    return rdb_put_byte(&d->text, (uint8_t)rdb_type_of(e));
+}
+
+static void sum(struct dump *d) {
+    d->crc = crc64(d->crc, d->text.bytes + d->summed, d->text.length - d->summed);
+    d->summed = d->text.length;
+}
+
+/* Writes about so many bytes; the footer behind the last. */
+static enum rdb_step dump_step(struct dump *d, struct shard *s, const struct entry *e, size_t bytes) {
+    enum rdb_step step = rdb_value_step(&d->value, s, e, &d->text, bytes);
+    uint8_t version[2] = {(uint8_t)d->version, (uint8_t)(d->version >> 8)};
+    if (step == RDB_DONE && !rdb_put_bytes(&d->text, version, sizeof version)) return RDB_NO_MEMORY;
+    sum(d);
+    if (step != RDB_DONE) return step;
+    uint8_t crc[8];
+    for (unsigned i = 0; i < sizeof crc; i++) crc[i] = (uint8_t)(d->crc >> 8 * i);
+    d->written = true;
+    return rdb_put_bytes(&d->text, crc, sizeof crc) ? RDB_DONE : RDB_NO_MEMORY;
+}
+
+static void dump_at_once(struct shard *s, const struct entry *e, struct reply *r) {
+    struct dump d;
+    if (dump_begin(&d, e) && dump_step(&d, s, e, SIZE_MAX) == RDB_DONE) reply_bulk(r, (const char *)d.text.bytes, d.text.length);
+    else reply_no_memory(r);
+    rdb_buffer_drop(&d.text);
+}
+
+/* Of a hop in slices. */
+static struct dump *dump_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct dump *)(uintptr_t)h->state : NULL; }
+
+static void dump_drop(struct shard *s, struct hop *h, struct reply *r) {
+    struct dump *d = dump_of(h);
+    (void)s, (void)r;
+    if (d) rdb_buffer_drop(&d->text);
+    mi_free(d);
+}
+
+static enum hop_result dump_end(struct shard *s, struct hop *h, struct reply *r) {
+    dump_drop(s, h, r);
+    h->state = 0;
+    return HOP_DONE;
+}
+
+/* Some of what was written goes to the reply. */
+static enum hop_result copy_slice(struct shard *s, struct hop *h, struct dump *d, struct reply *r) {
+    if (!d->copied) {
+        char head[32];
+        reply_bytes(r, head, (size_t)snprintf(head, sizeof head, "$%zu\r\n", d->text.length));
+    }
+    size_t left = d->text.length - d->copied, n = left < SLICE_COPIED ? left : SLICE_COPIED;
+    reply_bytes(r, (const char *)d->text.bytes + d->copied, n);
+    d->copied += n;
+    if (n < left) return HOP_AGAIN;
+    REPLY_LITERAL(r, "\r\n");
+    return dump_end(s, h, r);
+}
+
+static enum hop_result dump_slice(struct shard *s, struct hop *h, struct reply *r) {
+    struct dump *d = dump_of(h);
+    struct key k;
+    if (d && d->written) return copy_slice(s, h, d, r);
+    if (!key_look_again(s, s->dbs[h->db], h->hash, hop_key(h, 0)->p, hop_key(h, 0)->size, &k)) {
+        reply_null(r);
+        return dump_end(s, h, r);
+    }
+    bool good = d || (d = mi_malloc(sizeof *d));
+    if (good && !dump_of(h)) {
+        good = dump_begin(d, k.entry);
+        h->state = (uint64_t)(uintptr_t)d;
+    }
+    if (good && dump_step(d, s, k.entry, SLICE_BYTES) != RDB_NO_MEMORY) return HOP_AGAIN;
+    reply_no_memory(r);
+    return dump_end(s, h, r);
+}
+
+static enum hop_result dump(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    if (h->state) return dump_slice(s, h, r);
+    if (!key_read(s, h, &k)) reply_null(r);
+    else if (rdb_is_large(k.entry)) return HOP_AGAIN;
+    else dump_at_once(s, k.entry, r);
+    return HOP_DONE;
+}
+
+/* ---- RESTORE ---- */
+
+struct restore {
+    bool replace, absolute;
+    int64_t ttl_ms, idle_s, frequency; /* idle_s, frequency: -1: not given */
+};
+
+static bool read_option(const struct hop *h, uint32_t *at, struct restore *o, struct reply *r) {
+    const struct arg *a = &h->argv[*at], *next = *at + 1 < h->argc ? a + 1 : NULL;
+    if (arg_is(a, "replace")) o->replace = true;
+    else if (arg_is(a, "absttl")) o->absolute = true;
+    else if (next && o->frequency < 0 && arg_is(a, "idletime")) {
+        if (!arg_int64(next, &o->idle_s, r)) return false;
+        if (o->idle_s < 0) {
+            reply_error(r, "ERR Invalid IDLETIME value, must be >= 0");
+            return false;
+        }
+        ++*at;
+    } else if (next && o->idle_s < 0 && arg_is(a, "freq")) {
+        if (!arg_int64(next, &o->frequency, r)) return false;
+        if (o->frequency < 0 || o->frequency > 255) {
+            reply_error(r, "ERR Invalid FREQ value, must be >= 0 and <= 255");
+            return false;
+        }
+        ++*at;
+    } else {
+        reply_syntax_error(r);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the footer is right. */
+static bool is_sound(const struct arg *payload) {
+    if (payload->size < FOOTER) return false;
+    const uint8_t *footer = (const uint8_t *)payload->p + payload->size - FOOTER;
+    uint64_t crc = 0;
+    for (unsigned i = 0; i < 8; i++) crc |= (uint64_t)footer[2 + i] << 8 * i;
+    return (unsigned)(footer[0] | footer[1] << 8) <= RDB_VERSION_TIMES && crc64(0, payload->p, payload->size - 8) == crc;
+}
+
+static struct rdb_limits limits_of(const struct config *c) {
+    return (struct rdb_limits){.hash_entries = c->hash_max_listpack_entries,
+        .hash_value = c->hash_max_listpack_value,
+        .list_size = c->list_max_listpack_size,
+        .set_entries = c->set_max_intset_entries,
+        .zset_entries = c->zset_max_listpack_entries,
+        .zset_value = c->zset_max_listpack_value};
+}
+
+/* The type, if the value goes to the very end. */
+static bool is_whole(struct rdb_source x, uint8_t *type) { return rdb_get_byte(&x, type) && rdb_skip_value(&x, *type) && x.at == x.end; }
+
+static void restore_value(struct shard *s, struct key *k, const struct arg *payload, const struct restore *o, struct reply *r) {
+    const uint8_t *p = (const uint8_t *)payload->p;
+    struct rdb_source x = {.at = p, .end = p + payload->size - FOOTER, .offset = payload->size - FOOTER};
+    struct rdb_limits limits = limits_of(config_current());
+    uint8_t type = RDB_STRING;
+    int64_t at_ms = EXPIRY_NONE;
+    if (o->ttl_ms) {
+        int64_t most = EXPIRY_NONE - 1, from = o->absolute ? 0 : s->now_ms;
+        at_ms = o->ttl_ms > most - from ? most : o->ttl_ms + from;
+    }
+    if (!is_whole(x, &type)) {
+        if (type == RDB_STREAM || type == RDB_STREAM_2 || type == RDB_STREAM_3)
+            reply_error(r, "ERR Bad data format: streams are not there yet");
+        else reply_error(r, "ERR Bad data format");
+        return;
+    }
+    if (at_ms < s->now_ms) { /* nobody will see the value; what was under the name goes */
+        if (k->entry) key_delete(s, k, KEY_DEL);
+        reply_ok(r);
+        return;
+    }
+    x.at++;
+    if (rdb_read_value(&x, type, s, k, at_ms, &limits, KEY_RESTORE)) {
+        if (o->idle_s >= 0) key_set_idle(s, k, (uint64_t)o->idle_s);
+        reply_ok(r);
+    } else if (x.no_memory) reply_refused(s, r);
+    else reply_error(r, "ERR Bad data format");
+}
+
+/* FREQ is checked, and forgotten: as in Redis while no policy of eviction asks for it. */
+static enum hop_result restore(struct shard *s, struct hop *h, struct reply *r) {
+    struct restore o = {.idle_s = -1, .frequency = -1};
+    struct key k;
+    for (uint32_t i = 4; i < h->argc; i++)
+        if (!read_option(h, &i, &o, r)) return HOP_DONE;
+    if (key_write(s, h, &k) && !o.replace) reply_error(r, "BUSYKEY Target key name already exists.");
+    else if (!arg_int64(&h->argv[2], &o.ttl_ms, r)) return HOP_DONE;
+    else if (o.ttl_ms < 0) reply_error(r, "ERR Invalid TTL value, must be >= 0");
+    else if (!is_sound(&h->argv[3])) reply_error(r, "ERR DUMP payload version or checksum are wrong");
+    else restore_value(s, &k, &h->argv[3], &o, r);
+    return HOP_DONE;
+}
+
+/* ---- the rows ---- */
+
+const struct command commands_dump[] = {
+    {.name = "dump",
+        .group = "generic",
+        .since = "2.6.0",
+        .arity = 2,
+        .flags = CMD_READONLY,
+        .acl = ACL_KEYSPACE,
+        .summary = "Return a serialized version of the value stored at the specified key.",
+        .complexity =
+            "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and "
+            "M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+        .plan = PLAN_SINGLE,
+        .on_shard = dump,
+        .on_drop = dump_drop,
+        .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
+        .n_key_specs = 1,
+        .hints = (const char *const[]){"nondeterministic_output", NULL}},
+    {.name = "restore",
+        .group = "generic",
+        .since = "2.6.0",
+        .arity = -4,
+        .flags = CMD_WRITE | CMD_DENYOOM,
+        .acl = ACL_KEYSPACE | ACL_DANGEROUS,
+        .summary = "Create a key using the provided serialized value, previously obtained using DUMP.",
+        .complexity =
+            "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects "
+            "composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is "
+            "small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted "
+            "sets is O(log(N)).",
+        .plan = PLAN_SINGLE,
+        .on_shard = restore,
+        .keys = {KEY_RANGE(1, 0, 1, KEY_OW | KEY_UPDATE)},
+        .n_key_specs = 1},
+    {0}};

@@ -1,0 +1,220 @@
+"""DUMP and RESTORE: to redis-server and back, every type in every encoding; errors; options; what is damaged; long values beside other clients."""
+import random
+import struct
+import time
+
+import pytest
+from resp import NIL_ARRAY, Error, encode
+from server import wait_for
+
+NODE_SIZES = [3, 128, -1, -2, -5]
+
+
+def crc64(p):
+    crc = 0
+    for b in p:
+        crc ^= b
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x95ac9329ac4bc9b5 if crc & 1 else 0)
+    return crc
+
+
+def sealed(p, version=10):
+    p += struct.pack('<H', version)
+    return p + struct.pack('<Q', crc64(p))
+
+
+def draw(rng):
+    kind = rng.randrange(5)
+    if kind == 0:
+        return b'%d' % rng.randrange(-2 ** rng.randrange(1, 64), 2 ** rng.randrange(1, 63))
+    if kind == 1:
+        return rng.randbytes(rng.randrange(300))
+    if kind == 2:
+        return b'ab' * rng.randrange(200) + b'x'
+    return b'member:%d' % rng.randrange(10 ** 6)
+
+
+def make(c, rng, key):
+    """A key of any type and size; the command that shows all of it, in an order of its own."""
+    n = rng.choice([1, 2, 20, 200, 700])
+    kind = rng.randrange(7)
+    c.command('DEL', key)
+    if kind == 0:
+        c.command('SET', key, rng.choice([draw(rng), b'12345', b'-1', b'x' * 20000, rng.randbytes(100000), b'ab' * 60000]))
+        return 'GET', key
+    if kind == 1:
+        c.command('RPUSH', key, *(draw(rng) for _ in range(n)))
+        return 'LRANGE', key, '0', '-1'
+    if kind == 2:
+        c.command('SADD', key, *(b'%d' % rng.randrange(-2 ** 40, 2 ** 40) for _ in range(n)))
+        return 'SMEMBERS', key
+    if kind == 3:
+        c.command('SADD', key, *(draw(rng) for _ in range(n)))
+        return 'SMEMBERS', key
+    if kind == 4:
+        c.command('ZADD', key, *(x for _ in range(n) for x in (rng.choice([b'inf', b'-inf', b'1.5', b'-0', b'%d' % rng.randrange(-9, 9), repr(rng.random()).encode()]), draw(rng))))
+        return 'ZRANGE', key, '0', '-1', 'WITHSCORES'
+    if kind == 5:
+        c.command('SETBIT', key, rng.randrange(400, 5000), 1)
+        return 'GET', key
+    c.command('HSET', key, *(draw(rng) for _ in range(2 * n)))
+    return 'HGETALL', key
+
+
+def content(c, show):
+    reply = c.command(*show)
+    if show[0] == 'SMEMBERS':
+        return sorted(bytes(x) for x in reply)
+    if show[0] == 'HGETALL':
+        return sorted((bytes(reply[i]), bytes(reply[i + 1])) for i in range(0, len(reply), 2))
+    return reply
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_all_types_go_to_redis_and_back(server, reference, seed):
+    ours, theirs = server.client(), reference.client()
+    rng = random.Random(seed)
+    theirs.command('CONFIG', 'SET', 'sanitize-dump-payload', 'yes')
+    for i in range(60):
+        for a, b in ((ours, theirs), (theirs, ours)):
+            theirs.command('CONFIG', 'SET', 'list-max-listpack-size', rng.choice(NODE_SIZES))
+            ours.command('CONFIG', 'SET', 'rdbcompression', rng.choice(['yes', 'no']))
+            show = make(a, rng, b'from')
+            dumped = a.command('DUMP', 'from')
+            assert b.command('RESTORE', 'to', 0, dumped, 'REPLACE') == b'OK', show
+            assert content(a, show) == content(b, (show[0], b'to', *show[2:]))
+            assert a.command('OBJECT', 'ENCODING', 'from') == b.command('OBJECT', 'ENCODING', 'to')
+            # And home again.
+            assert a.command('RESTORE', 'home', 0, b.command('DUMP', 'to'), 'REPLACE') == b'OK'
+            assert content(a, show) == content(a, (show[0], b'home', *show[2:]))
+
+
+def test_replies_are_those_of_redis(server, reference):
+    good, text = sealed(b'\0\x03abc'), sealed(b'\0\x03abc')
+    calls = [('DUMP', 'none'), ('DUMP',), ('SET', 'k', 'abc'), ('DUMP', 'k'), ('RESTORE', 'k', '0', good), ('RESTORE', 'k', 'x', good), ('RESTORE', 'new', 'x', good),
+             ('RESTORE', 'new', '-1', good), ('RESTORE', 'new', '0', good, 'FOO'), ('RESTORE', 'new', '0', good, 'IDLETIME'), ('RESTORE', 'new', '0', good, 'IDLETIME', '-1'),
+             ('RESTORE', 'new', '0', good, 'IDLETIME', 'x'), ('RESTORE', 'new', '0', good, 'FREQ', '256'), ('RESTORE', 'new', '0', good, 'FREQ', '-1'),
+             ('RESTORE', 'new', '0', good, 'FREQ', '1', 'IDLETIME', '1'), ('RESTORE', 'new', '0', good, 'IDLETIME', '1', 'FREQ', '1'), ('RESTORE', 'new', '0', 'short'),
+             ('RESTORE', 'new', '0', good[:-1] + b'x'), ('RESTORE', 'new', '0', sealed(b'\0\x03abc', 99)), ('RESTORE', 'new', '0', sealed(b'')), ('RESTORE', 'new', '0', sealed(b'\x63abc')),
+             ('RESTORE', 'new', '0', ''), ('EXISTS', 'new'), ('RESTORE', 'new', '0', text, 'replace', 'idletime', '1000'), ('GET', 'new'),
+             ('RESTORE', 'new', '100000', text, 'replace'), ('GET', 'new'), ('PERSIST', 'new'), ('RESTORE', 'new', '1', text, 'ABSTTL', 'REPLACE'), ('EXISTS', 'new'),
+             ('RESTORE', 'new', '1', text, 'ABSTTL'), ('EXISTS', 'new'), ('RESTORE', 'new', '0', text, 'ABSTTL'), ('TTL', 'new'), ('RESTORE', 'l', '0', sealed(b'\x01\x01\x01a')), ('LRANGE', 'l', '0', '-1'),
+             ('RESTORE', 'new', '0', text, 'FREQ', '7', 'REPLACE'), ('GET', 'new'), ('MULTI',), ('RESTORE', 'l', '0', text, 'REPLACE'), ('DUMP', 'l'), ('EXEC',)]
+    a, b = server.client(), reference.client()
+    b.command('FLUSHALL')
+    for call in calls:
+        mine, theirs = a.command(*call), b.command(*call)
+        if isinstance(theirs, (bytes, bytearray)) and call[0] == 'DUMP':
+            assert mine[:-10] == theirs[:-10]
+        else:
+            assert str(mine) == str(theirs), call
+
+
+def test_idletime_and_times_are_kept(server):
+    c = server.client()
+    payload = sealed(b'\0\x03abc')
+    assert c.command('RESTORE', 'k', 0, payload, 'IDLETIME', 1600) == b'OK'
+    assert 1580 <= c.command('OBJECT', 'IDLETIME', 'k') <= 1620
+    at = int(time.time() * 1000) + 500000
+    for value in (b'\0\x03abc', b'\x01\x01\x01a', b'\x02\x01\x01a', b'\x04\x01\x01a\x01b'):
+        assert c.command('RESTORE', 'k', at, sealed(value), 'REPLACE', 'ABSTTL') == b'OK'
+        assert c.command('PEXPIRETIME', 'k') == at
+
+
+def test_fields_with_times_are_kept(server):
+    a = server.client()
+    a.command('HSET', 'h', 'f', 'v', 'g', 'w', 'h', 'x')
+    a.command('HPEXPIREAT', 'h', 4102444800123, 'FIELDS', 1, 'f')
+    a.command('HPEXPIREAT', 'h', 4102444800789, 'FIELDS', 1, 'g')
+    dumped = bytes(a.command('DUMP', 'h'))
+    assert dumped[0] == 24 and dumped[-10:-8] == b'\x0c\0'
+    assert a.command('RESTORE', 'copy', 0, dumped) == b'OK'
+    assert a.command('HPEXPIRETIME', 'copy', 'FIELDS', 3, 'f', 'g', 'h') == [4102444800123, 4102444800789, -1]
+
+
+def test_a_restore_is_seen_by_watch_and_by_who_waits(server):
+    a, b = server.client(), server.client()
+    a.command('WATCH', 'w')
+    b.command('RESTORE', 'w', 0, sealed(b'\0\x01x'))
+    a.command('MULTI'), a.command('PING')
+    assert a.command('EXEC') == NIL_ARRAY
+    a.send(encode('BLPOP', 'list', 0))
+    wait_for(lambda: b'cmd=blpop' in b.command('CLIENT', 'LIST'))
+    b.command('RESTORE', 'list', 0, sealed(b'\x01\x01\x01a'))
+    assert a.read() == [b'list', b'a']
+
+
+def test_what_is_damaged_is_refused_and_changes_nothing(server):
+    c = server.client()
+    rng = random.Random(7)
+    c.command('SET', 'k', 'stays')
+    used = 0
+    for i in range(300):
+        make(c, rng, b'from')
+        body = bytearray(bytes(c.command('DUMP', 'from'))[:-10][:3000])
+        for _ in range(1 + rng.randrange(3)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        reply = c.command('RESTORE', 'k', 0, sealed(bytes(body)), 'REPLACE')
+        if isinstance(reply, Error):
+            used += 1
+            assert reply.startswith(b'ERR Bad data format'), reply
+            assert c.command('GET', 'k') == b'stays'
+        else:
+            c.command('SET', 'k', 'stays')
+    assert used > 50
+    for body in (b'\x02\x02\x01a\x01a', b'\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f', b'\x01\0', b'\0\x03abcd', b'\x04\x02\x01a\x01b\x01a\x01c'):
+        assert c.command('RESTORE', 'k', 0, sealed(body), 'REPLACE') == Error(b'ERR Bad data format')
+    assert b'streams' in c.command('RESTORE', 's', 0, sealed(b'\x13\0'))
+    assert c.command('GET', 'k') == b'stays'
+
+
+def test_members_can_be_copied_as_a_scan_gives_them(server):
+    """In the order of their hashes, which fills one page after the other."""
+    c = server.client()
+    n = 20000
+    names = ['member:%d' % i for i in range(n)]
+    for i in range(0, n, 1000):
+        c.pipeline([('SADD', 's', *names[i:i + 1000]), ('HSET', 'h', *(x for name in names[i:i + 1000] for x in (name, 'v'))),
+                    ('ZADD', 'z', *(x for name in names[i:i + 1000] for x in (1, name)))])
+    for scan, key, add, pick in (('SSCAN', 's', 'SADD', lambda x: x), ('HSCAN', 'h', 'HSET', lambda x: x), ('ZSCAN', 'z', 'ZADD', lambda x: [y for i in range(0, len(x), 2) for y in (x[i + 1], x[i])])):
+        cursor = b'0'
+        while True:
+            cursor, found = c.command(scan, key, cursor, 'COUNT', 500)
+            reply = c.command(add, key + 'copy{' + key + '}', *pick(found))
+            assert not isinstance(reply, Error), reply
+            if cursor == b'0':
+                break
+    assert [c.command('SCARD', 'scopy{s}'), c.command('HLEN', 'hcopy{h}'), c.command('ZCARD', 'zcopy{z}')] == [n] * 3
+
+
+def test_the_budget_refuses_a_value(start):
+    server = start(options=[('maxmemory', '64mb')])
+    c = server.client()
+    c.command('RPUSH', 'l', *(b'%050d' % i for i in range(2000)))
+    dumped = c.command('DUMP', 'l')
+    n = 0
+    while c.command('RESTORE', 'copy%d' % n, 0, dumped) == b'OK':
+        n += 1
+        assert n < 2000
+    assert c.command('RESTORE', 'one', 0, dumped).startswith(b'OOM ')
+    assert c.command('EXISTS', 'copy%d' % n, 'one') == 0
+    assert c.command('LLEN', 'copy%d' % (n - 1)) == 2000
+
+
+def test_a_long_dump_goes_on_in_slices(server):
+    a, b = server.client(), server.client()
+    for i in range(0, 200000, 5000):
+        a.command('ZADD', 'z', *(x for j in range(i, i + 5000) for x in (j, 'member:%d' % j)))
+    a.send(encode('DUMP', 'z'))
+    a.send(encode('ZADD', 'z', 1, 'later'))
+    for i in range(50):
+        assert b.command('INCR', 'n') == i + 1
+    dumped = a.read()
+    assert a.read() == 1
+    assert a.command('RESTORE', 'copy', 0, dumped) == b'OK'
+    assert a.command('ZCARD', 'copy') == 200000
+    assert a.command('ZRANGE', 'copy', 199998, 199999, 'WITHSCORES') == [b'member:199998', b'199998', b'member:199999', b'199999']
+    a.command('SET', 'long', b'x' * 3000000)
+    assert a.command('RESTORE', 'other', 0, a.command('DUMP', 'long')) == b'OK'
+    assert a.command('GET', 'other') == b'x' * 3000000
