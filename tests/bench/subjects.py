@@ -24,7 +24,7 @@ PEERS = {
     'dragonfly': ['--port={port}', '--dir={dir}', '--dbfilename=', '--proactor_threads={threads}', '--logtostderr'],
     'pogocache': ['-p', '{port}', '-t', '{threads}'],
 }
-DARTER = ['--port', '{port}', '--dir', '{dir}', '--threads', '{threads}', '--pin', 'no', '--enable-debug-command', 'yes']
+DARTER = ['--port', '{port}', '--dir', '{dir}', '--save', '', '--threads', '{threads}', '--pin', 'no', '--enable-debug-command', 'yes']
 
 
 def cpus():

@@ -24,7 +24,7 @@ static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static char io_name[16]; /* of the back end */
 static const char *arguments[] = {"darter", "--port", "0", "--unixsocket", address.sun_path, "--threads", "2", "--pin", "no", "--io",
     io_name, "--loglevel", "warning", "--enable-debug-command", "yes", "--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "4mb",
-    "--client-output-buffer-limit", "normal", "64mb", "0", "0", NULL};
+    "--client-output-buffer-limit", "normal", "64mb", "0", "0", "--save", "", NULL};
 
 /* What is going on, for whoever reads the log of a machine that is gone. */
 static const uint8_t *input; /* the fuzzer's */

@@ -110,7 +110,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody():
     taken, given = os.pipe()
     fcntl.fcntl(given, fcntl.F_SETPIPE_SZ, 4096)
     port = free_port()
-    process = subprocess.Popen([darter_binary(), '--port', str(port), '--threads', '2', '--loglevel', 'verbose'], stderr=given, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([darter_binary(), '--port', str(port), '--threads', '2', '--save', '', '--loglevel', 'verbose'], stderr=given, stdin=subprocess.DEVNULL)
     os.close(given)
     try:
         def connect():
