@@ -30,6 +30,9 @@ static struct {
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
     _Atomic uint64_t *keys; /* written, by shard */
     struct snapshot_file *file;
+    uint64_t serial; /* of the file */
+    _Atomic uint64_t
+        open; /* the same until somebody takes its end on himself: thread 0 when it is told, or who gives the snapshot up; then 0 */
     struct disk_job *waiter;
     bool blocking; /* nobody reads messages: `ended` tells the end */
     int ended;
@@ -78,10 +81,10 @@ static const struct snapshot_sink sink = {NULL, sink_put, sink_new_stream, sink_
 
 /* ---- the file's thread ---- */
 
-static void tell(struct thread *t, enum message_kind kind) {
+static void tell(struct thread *t, enum message_kind kind, uint64_t value) {
     struct note *n = mi_malloc(sizeof *n);
     if (!n) abort();
-    *n = (struct note){.message = {.kind = kind}};
+    *n = (struct note){.message = {.kind = kind}, .value = value};
     mailbox_push(&t->returns, &n->message);
     mailbox_fence();
     if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
@@ -95,15 +98,14 @@ static void there_is_room(void *arg) {
     (void)arg;
     if (saving.blocking) signal_ended();
     else
-        for (uint32_t i = 0; i < server.n_threads; i++) tell(server.threads[i], MESSAGE_ROOM);
+        for (uint32_t i = 0; i < server.n_threads; i++) tell(server.threads[i], MESSAGE_ROOM, 0);
 }
 
 static void file_is_done(void *arg, const char *why, uint64_t bytes) {
-    (void)arg;
     snprintf(saving.why, sizeof saving.why, "%s", why ? why : "");
     saving.bytes = bytes;
     if (saving.blocking) signal_ended();
-    else tell(server.threads[0], MESSAGE_SAVED);
+    else tell(server.threads[0], MESSAGE_SAVED, (uintptr_t)arg);
 }
 
 /* ---- beginning ---- */
@@ -157,7 +159,8 @@ static struct snapshot_file *start_file(const struct spread *x) {
         .checksum = c->rdbchecksum,
         .sync_early = c->rdb_save_incremental_fsync,
         .room = there_is_room,
-        .done = file_is_done};
+        .done = file_is_done,
+        .arg = (void *)(uintptr_t)++saving.serial};
     struct snapshot_file *f = make_head(x, &o.head) ? snapshot_file_start(&o) : NULL;
     if (!f) rdb_buffer_drop(&o.head);
     return f;
@@ -177,14 +180,16 @@ static const char *begin(const struct spread *x, bool blocking) {
     for (uint32_t i = 0; i < x->n; i++) {
         atomic_store_explicit(&saving.keys[i], 0, memory_order_relaxed);
         dirty += x->shards[i]->stats.dirty;
-        if (snapshot_begin(x->shards[i], &o)) snapshot_file_shard_is_through(saving.file, "out of memory");
     }
     atomic_store(&saving.put, 0);
     atomic_store(&saving.dirty_cut, dirty);
     atomic_store(&saving.keys_total, total_keys(x));
     atomic_store(&saving.began_s, now_s());
     atomic_store(&saving.tried_s, now_s());
+    atomic_store(&saving.open, saving.serial);
     atomic_store_explicit(&saving.running, true, memory_order_release);
+    for (uint32_t i = 0; i < x->n; i++) /* from here on its end may come */
+        if (snapshot_begin(x->shards[i], &o)) snapshot_file_shard_is_through(saving.file, "out of memory");
     return NULL;
 }
 
@@ -209,6 +214,7 @@ static void note_result(void) {
     int64_t took = now_s() - atomic_load(&saving.began_s);
     snapshot_file_end(saving.file);
     saving.file = NULL;
+    atomic_store(&saving.open, 0);
     atomic_store(&saving.failed, !good);
     look_whether_to_refuse(config_current());
     atomic_store(&saving.took_s, took);
@@ -233,9 +239,14 @@ static void answer(struct disk_job *job) {
     if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
 }
 
+/* True: the end of this snapshot is the caller's to note. */
+static bool takes_end(uint64_t serial) { return serial && atomic_compare_exchange_strong(&saving.open, &serial, 0); }
+
 void saving_message(struct thread *t, struct note *n) {
     (void)t;
+    bool ours = takes_end(n->value);
     mi_free(n);
+    if (!ours) return;
     struct disk_job *waiter = saving.waiter;
     saving.waiter = NULL;
     note_result();
@@ -270,6 +281,10 @@ static void give_up_running(const struct spread *x) {
         if (!snapshot_stats(x->shards[i])) continue;
         snapshot_abort(x->shards[i]);
         snapshot_file_shard_is_through(saving.file, "given up");
+    }
+    if (!takes_end(atomic_load(&saving.open))) { /* thread 0 is at it */
+        while (saving_is_running()) usleep(100);
+        return;
     }
     struct disk_job *waiter = saving.waiter;
     saving.waiter = NULL;
@@ -355,7 +370,7 @@ static void cut_for_exit(struct thread *t, const struct spread *x) {
 bool saving_may_exit(void) {
     int what = atomic_load(&saving.exit);
     if (what == EXIT_SAVED || what == EXIT_NOT_SAVING || (what == EXIT_AS_CONFIGURED && !config_current()->n_save)) return true;
-    tell(server.threads[0], MESSAGE_SAVE_AND_EXIT);
+    tell(server.threads[0], MESSAGE_SAVE_AND_EXIT, 0);
     return false;
 }
 

@@ -219,6 +219,21 @@ def test_what_can_not_be_written_is_told(on_folder, tmp_path):
     assert os.listdir(folder) == ['dump.rdb']
 
 
+def test_an_end_that_fails_gives_up_what_was_being_written(on_folder, tmp_path):
+    c = on_folder(('enable-protected-configs', 'yes'), ('enable-debug-command', 'yes')).client()
+    folder = str(tmp_path / 'data')
+    os.mkdir(folder)
+    c.command('CONFIG', 'SET', 'dir', folder)
+    c.command('DEBUG', 'POPULATE', 300000, 'key', 100)
+    for _ in range(3):
+        assert c.command('BGSAVE') == b'Background saving started'
+        os.rename(folder, folder + '.away')
+        assert c.command('SHUTDOWN', 'SAVE') == Error(b'ERR Errors trying to SHUTDOWN. Check logs.')
+        os.rename(folder + '.away', folder)
+        assert c.command('PING') == b'PONG' and persistence(c)['rdb_bgsave_in_progress'] == '0'
+    assert c.command('SAVE') == b'OK' and c.command('DBSIZE') == 300000
+
+
 def test_a_file_that_may_not_grow(on_folder, tmp_path):
     """The disk is full in the middle: the old file stays, and no other is left."""
     c = on_folder(prefix=('prlimit', '--fsize=300000')).client()
