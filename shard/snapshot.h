@@ -7,9 +7,8 @@
  * of a virtual point of consistency and of copying before a change is that of CALC (Ren, Diamond, Abadi, Thomson: "Low-Overhead Asynchronous
  * Checkpointing in Main-Memory Database Systems", SIGMOD 2016); here the mark is in the slot and the image goes straight to the output.
  *
- * What is written goes to a sink in chunks, each of which begins with its own header and database. A value too large for one slice is a stream of chunks of its
- * own. While a walk writes one it has a reader's intent on its key: who would change it waits, and so does expiry. Who must change one that is
- * not written yet drives its writing first: snapshot_before_hop().
+ * What is written goes to a sink in chunks, each of which begins with its own database. A value is written in one go, whatever its size, so a large one is a pause of
+ * its shard. (The sink has streams, for values in several pieces; nobody puts any yet.)
  *
  * All calls belong to the shard's holder.
  */
