@@ -412,7 +412,6 @@ static void sweep_end(struct table *t) {
     bool merged = t->sweep & SWEEP_MERGE;
     t->sweep = 0;
     if (!merged) return;
-    t->merge_below = t->count - t->count / 8;
     unsigned deepest = t->depth;
     while (!t->at_depth[deepest]) deepest--;
     if (deepest < t->depth && !t->resized && !t->grow_due) resize_begin(t, deepest);
@@ -434,6 +433,7 @@ bool table_work(struct table *t, unsigned budget) {
             if (t->swept >= SPACE) sweep_end(t);
             else spent += sweep_step(t);
         } else if (t->count < t->merge_below && t->count < t->segments * SWEEP_ENTRIES && t->segments > 1) {
+            t->merge_below = t->count - t->count / 8; /* of now: what goes while it sweeps may call for another */
             sweep_begin(t, SWEEP_MERGE);
         } else {
             return false;

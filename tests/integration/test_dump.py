@@ -194,12 +194,12 @@ def test_the_budget_refuses_a_value(start):
     c.command('RPUSH', 'l', *(b'%050d' % i for i in range(2000)))
     dumped = c.command('DUMP', 'l')
     n = 0
-    while c.command('RESTORE', 'copy%d' % n, 0, dumped) == b'OK':
+    while c.command('RESTORE', '{one shard}%d' % n, 0, dumped) == b'OK':
         n += 1
         assert n < 2000
-    assert c.command('RESTORE', 'one', 0, dumped).startswith(b'OOM ')
-    assert c.command('EXISTS', 'copy%d' % n, 'one') == 0
-    assert c.command('LLEN', 'copy%d' % (n - 1)) == 2000
+    assert c.command('RESTORE', '{one shard}', 0, dumped).startswith(b'OOM ')
+    assert c.command('EXISTS', '{one shard}%d' % n, '{one shard}') == 0
+    assert c.command('LLEN', '{one shard}%d' % (n - 1)) == 2000
 
 
 def test_a_long_dump_goes_on_in_slices(server):

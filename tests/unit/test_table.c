@@ -589,6 +589,33 @@ static void buddies_merge_after_many_removals(void **state) {
     teardown(&w);
 }
 
+/* A sweep judges each segment when it comes by, so what goes meanwhile asks for another. */
+static void removals_during_a_sweep_are_made_up_for(void **state) {
+    (void)state;
+    struct world w;
+    setup(&w, 60000, uniform);
+    insert_range(&w, 0, w.n);
+    work(&w);
+    uint64_t segments = w.table.segments;
+    uint32_t removed = 0;
+    while (!w.table.sweep) {
+        remove_range(&w, removed, removed + 100);
+        removed += 100;
+        table_work(&w.table, 1);
+    }
+    while (w.table.sweep && w.table.count > 6000) { /* the sweep ends with the removals */
+        uint32_t n = (uint32_t)(w.table.count / 100);
+        remove_range(&w, removed, removed + n);
+        removed += n;
+        table_work(&w.table, 1);
+    }
+    remove_range(&w, removed, 54000);
+    work(&w);
+    assert_true(w.table.segments < segments / 3);
+    check_range(&w, 54000, w.n);
+    teardown(&w);
+}
+
 static void merging_and_splitting_do_not_alternate(void **state) {
     (void)state;
     struct world w;
@@ -833,6 +860,7 @@ int main(void) {
         cmocka_unit_test(no_failed_allocation_changes_anything),
         cmocka_unit_test(a_table_may_be_moved_by_copying_it),
         cmocka_unit_test(buddies_merge_after_many_removals),
+        cmocka_unit_test(removals_during_a_sweep_are_made_up_for),
         cmocka_unit_test(merging_and_splitting_do_not_alternate),
         cmocka_unit_test(a_halving_may_be_interrupted_by_growth),
         cmocka_unit_test(a_scan_visits_each_entry_once_and_costs_64_calls_a_segment),
