@@ -76,6 +76,7 @@ enum command_flags {
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
     CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
+    CMD_REPLACES = 1 << 27,   /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */

@@ -146,7 +146,9 @@ static void persistence_section(struct text *x, const struct sums *s) {
     saving_info(&saving);
     loading_info(&loading);
     number(x, "loading", loading.running);
-    NONE(x, "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age");
+    NONE(x, "async_loading", "current_cow_size_age");
+    number(x, "current_cow_peak", saving.extra_peak);
+    number(x, "current_cow_size", saving.extra);
     decimal(x, "current_fork_perc", 0);
     number(x, "current_save_keys_processed", saving.keys);
     number(x, "current_save_keys_total", saving.keys_total);
@@ -157,7 +159,7 @@ static void persistence_section(struct text *x, const struct sums *s) {
     text_add(x, "rdb_last_bgsave_time_sec:%lld\r\nrdb_current_bgsave_time_sec:%lld\r\n", (long long)saving.last_took_s,
         (long long)saving.running_s);
     number(x, "rdb_saves", saving.saves);
-    NONE(x, "rdb_last_cow_size");
+    number(x, "rdb_last_cow_size", saving.extra_last);
     number(x, "rdb_last_load_keys_expired", loading.expired);
     number(x, "rdb_last_load_keys_loaded", loading.keys);
     NONE(x, "aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled");

@@ -20,6 +20,8 @@
 
 /* Between two looks at signals, ms. */
 #define LOOK_MS 20
+/* Keys between two looks whether the table has work of its own. */
+#define KEYS_A_WORK 64u
 
 /* What reads the file for a shard. */
 struct loader {
@@ -65,7 +67,7 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     if (l->delay_us) usleep(l->delay_us);
     struct key k;
     if (key_find(s, s->dbs[key->db], hash, name.p, name.size, &k)) return rdb_wrong(x, "a key twice");
-    l->keys++;
+    if (!(++l->keys % KEYS_A_WORK)) table_work(&s->dbs[key->db]->keys, KEYS_A_WORK); /* nobody else makes the table grow meanwhile */
     return rdb_read_value(x, key->type, s, &k, key->expire_at_ms, &l->limits, KEY_LOADED);
 }
 

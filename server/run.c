@@ -19,6 +19,7 @@
 #include "server/task.h"
 #include "server/waiting.h"
 #include "shard/batch.h"
+#include "shard/snapshot.h"
 
 /* t runs b on the shard s, which it holds. */
 struct batch_run {
@@ -172,8 +173,25 @@ static inline __attribute__((always_inline)) void exec_foreign(void *ctx, struct
     b->ends[h - b->hops] = b->replies.size;
 }
 
-/* Neither are transactions under way on the shard, nor does somebody wait for a key of it. */
-static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s->schedule) && !s->waits.n; }
+/* Neither are transactions under way on the shard, nor does somebody wait for a key of it, nor is a snapshot being written. */
+static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s->schedule) && !s->waits.n && !s->snapshot; }
+
+/* Where a snapshot must write a key first, its value is in the shard's order before the hop is. */
+static void hold_keys(struct shard *s, const struct hop *h) {
+    if (!(h->flags & HOP_WRITE) || h->flags & HOP_NO_KEY) return;
+    bool replaces = command_by_number(h->row)->flags & CMD_REPLACES;
+    for (uint32_t i = 0; i < h->n_keys; i++) snapshot_hold(s, s->dbs[h->db], hop_hash(h, i), replaces);
+}
+
+static __attribute__((noinline)) void hold_for_snapshot(struct shard *s, const struct hop *h) {
+    for (const struct hop *last = h + exec_together(h); h <= last; h++) hold_keys(s, h);
+}
+
+static void hold_for_member(struct shard *s, const struct member *m) {
+    if (!s->snapshot) return;
+    for (uint32_t i = 0; i < m->n_intents; i++)
+        if (!m->intents[i].whole && m->intents[i].mode == INTENT_WRITE) snapshot_hold(s, NULL, m->intents[i].hash, false);
+}
 
 /* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. What EXEC runs
  * waits, or runs, as one. */
@@ -183,8 +201,12 @@ static inline bool waits(struct batch_run *x, struct hop *h) {
     if (x->together) x->together--;
     else {
         x->together = exec_together(h);
+        if (x->s->snapshot) hold_for_snapshot(x->s, h);
         x->put_off = hop_must_wait(x->s, h);
-        if (x->put_off) defer_hop(x->s, b, i);
+        if (x->put_off) {
+            if (b->message.from == x->t->id && !b->own[i].conn) record_from(b, x->rest);
+            defer_hop(x->s, b, i);
+        }
     }
     if (x->put_off) b->ends[i] = b->replies.size;
     return x->put_off;
@@ -269,8 +291,10 @@ static void prefetch_keys(struct shard *s, const struct hop *h) {
 
 /* A piece that is no part of a transaction may run unless it meets one. Else it waits in the shard's order, and lets go when it has run. */
 static bool may_run_local(struct shard *s, struct batch *b) {
-    if (__builtin_expect(schedule_is_empty(&s->schedule), 1)) return true;
+    if (__builtin_expect(schedule_is_empty(&s->schedule) && !s->snapshot, 1)) return true;
     b->member = course_member(b->task, &b->hops[0]);
+    hold_for_member(s, b->member);
+    if (schedule_is_empty(&s->schedule)) return true;
     b->member->owner = b;
     b->order = PIECE_RUN_LAST;
     schedule_add(&s->schedule, b->member);
@@ -283,6 +307,7 @@ static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
     case PIECE_HOP: return run_piece(t, s, b);
     case PIECE_LOCAL: return may_run_local(s, b) && run_piece(t, s, b);
     case PIECE_SCHEDULE:
+        hold_for_member(s, b->member);
         b->refused = !schedule_add(&s->schedule, b->member);
         if (!b->refused) prefetch_keys(s, &b->hops[0]);
         return true;
@@ -361,6 +386,10 @@ static __attribute__((cold)) void run_ready(struct thread *t, struct shard *s) {
 
 static inline void after_piece(struct thread *t, struct shard *s) {
     if (s->schedule.ready) run_ready(t, s);
+}
+
+void run_after_snapshot(struct thread *t) {
+    while (snapshot_let_go(t->shard)) after_piece(t, t->shard);
 }
 
 /* A batch of t's own; rest: what comes behind it. */
@@ -464,8 +493,15 @@ static void run_late_slice(struct thread *t) {
     if (run_late(t, t->shard, d)) after_piece(t, t->shard);
 }
 
+/* What waits until a snapshot has written a value does not wait longer; what runs then may go on in slices. */
 void run_slices_out(struct thread *t) {
-    while (t->late_slices) run_late_slice(t);
+    snapshot_hurry(t->shard);
+    run_after_snapshot(t);
+    while (t->late_slices) {
+        run_late_slice(t);
+        snapshot_hurry(t->shard);
+        run_after_snapshot(t);
+    }
 }
 
 bool run_slices(struct thread *t) {

@@ -12,6 +12,8 @@ void run_message(struct thread *t, struct thread *of, struct message *m);
 bool run_slices(struct thread *t);
 /* Runs those of plain hops to their end: the shard is to stand still. */
 void run_slices_out(struct thread *t);
+/* After housekeeping: who waited until a snapshot has written a value runs. */
+void run_after_snapshot(struct thread *t);
 /* Gives every hop of these batches (by next) that has not run yet a place in the order of its connection, so that they need not run in this order. */
 void run_record_all(struct batch *first);
 

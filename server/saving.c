@@ -26,7 +26,8 @@
 static struct {
     /* Written by who begins, while all shards are held, or by thread 0 at the end; read by any. */
     _Atomic bool running, urgent, failed, refuses;
-    _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total;
+    _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total, extra, extra_peak, extra_last;
+    _Atomic uint64_t *kept; /* bytes, by shard */
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
     _Atomic uint64_t *keys; /* written, by shard */
     struct snapshot_file *file;
@@ -49,10 +50,20 @@ bool saving_refuses_writes(void) { return atomic_load_explicit(&saving.refuses, 
 
 /* ---- what the shards put ---- */
 
+/* Threads may come here together: what one notes too late another has noted, or will. */
+static void note_extra(uint64_t put) {
+    uint64_t written = snapshot_file_bytes(saving.file), extra = put > written ? put - written : 0;
+    for (uint32_t i = 0; i < server.n_threads; i++) extra += atomic_load_explicit(&saving.kept[i], memory_order_relaxed);
+    atomic_store_explicit(&saving.extra, extra, memory_order_relaxed);
+    if (extra > atomic_load_explicit(&saving.extra_peak, memory_order_relaxed))
+        atomic_store_explicit(&saving.extra_peak, extra, memory_order_relaxed);
+}
+
 static void sink_put(void *arg, struct shard *s, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream) {
     (void)arg;
     atomic_store_explicit(&saving.keys[s->id], snapshot_stats(s)->keys, memory_order_relaxed);
-    atomic_fetch_add_explicit(&saving.put, b->length, memory_order_relaxed);
+    atomic_store_explicit(&saving.kept[s->id], snapshot_stats(s)->kept_bytes, memory_order_relaxed);
+    note_extra(atomic_fetch_add_explicit(&saving.put, b->length, memory_order_relaxed) + b->length);
     snapshot_file_put(saving.file, b, part, stream);
 }
 
@@ -61,9 +72,9 @@ static uint64_t sink_new_stream(void *arg) {
     return snapshot_file_new_stream(saving.file);
 }
 
-static bool sink_has_room(void *arg, uint64_t stream) {
+static bool sink_has_room(void *arg, uint64_t stream, bool urgent) {
     (void)arg;
-    return snapshot_file_has_room(saving.file, stream);
+    return snapshot_file_has_room(saving.file, stream, urgent);
 }
 
 static bool sink_is_off(void *arg) {
@@ -168,20 +179,27 @@ static struct snapshot_file *start_file(const struct spread *x) {
 
 static const char *begin(const struct spread *x, bool blocking) {
     const struct config *c = config_current();
-    const struct snapshot_options o = {.sink = sink, .compress = c->rdbcompression, .ahead = (enum table_ahead)c->snapshot_prefetch};
+    const struct snapshot_options o = {.sink = sink,
+        .compress = c->rdbcompression,
+        .ahead = (enum table_ahead)c->snapshot_prefetch,
+        .kept_max = (size_t)c->snapshot_buffer_limit / x->n};
     uint64_t dirty = 0;
     if (saving_is_running()) return "ERR Background save already in progress";
     for (uint32_t i = 0; i < x->n; i++)
         if (x->shards[i]->snapshot) return "ERR A snapshot that failed is being cleared away, try again in a moment";
     if (!saving.keys) saving.keys = mi_calloc(x->n, sizeof *saving.keys);
+    if (!saving.kept) saving.kept = mi_calloc(x->n, sizeof *saving.kept);
     saving.blocking = blocking;
-    saving.file = saving.keys ? start_file(x) : NULL;
+    saving.file = saving.keys && saving.kept ? start_file(x) : NULL;
     if (!saving.file) return "ERR Can't start a snapshot: out of memory";
     for (uint32_t i = 0; i < x->n; i++) {
         atomic_store_explicit(&saving.keys[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&saving.kept[i], 0, memory_order_relaxed);
         dirty += x->shards[i]->stats.dirty;
     }
     atomic_store(&saving.put, 0);
+    atomic_store(&saving.extra, 0);
+    atomic_store(&saving.extra_peak, 0);
     atomic_store(&saving.dirty_cut, dirty);
     atomic_store(&saving.keys_total, total_keys(x));
     atomic_store(&saving.began_s, now_s());
@@ -218,6 +236,7 @@ static void note_result(void) {
     atomic_store(&saving.failed, !good);
     look_whether_to_refuse(config_current());
     atomic_store(&saving.took_s, took);
+    atomic_store(&saving.extra_last, atomic_load(&saving.extra_peak));
     if (good) {
         atomic_store(&saving.saved_s, now_s());
         atomic_store(&saving.dirty_before, atomic_load(&saving.dirty_cut));
@@ -259,7 +278,10 @@ static uint64_t no_clock(void) { return 0; }
 
 static void walk(struct shard *s) {
     struct slice slice = {.cpu_ns = no_clock};
-    while (snapshot_is_due(s)) snapshot_work(s, &slice, 1);
+    while (snapshot_is_due(s)) {
+        snapshot_work(s, &slice, 1);
+        while (snapshot_let_go(s)) {}
+    }
 }
 
 /* Until the file's thread is through, or said that there is room. */
@@ -398,6 +420,9 @@ void saving_info(struct saving_info *out) {
         .keys_total = running ? atomic_load(&saving.keys_total) : 0,
         .last_save_s = last_save_s(),
         .bytes = running ? atomic_load(&saving.put) : 0,
+        .extra = running ? atomic_load(&saving.extra) : 0,
+        .extra_peak = running ? atomic_load(&saving.extra_peak) : 0,
+        .extra_last = atomic_load(&saving.extra_last),
         .last_took_s = atomic_load(&saving.saved_s) || atomic_load(&saving.failed) ? atomic_load(&saving.took_s) : -1,
         .running_s = running ? now_s() - atomic_load(&saving.began_s) : -1};
     for (uint32_t i = 0; running && i < server.n_threads; i++) out->keys += atomic_load_explicit(&saving.keys[i], memory_order_relaxed);

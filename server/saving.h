@@ -48,6 +48,8 @@ struct saving_info {
     bool running, last_failed;
     uint64_t saves, dirty_before; /* changes up to the last complete one */
     uint64_t keys, keys_total, bytes;
+    uint64_t extra, extra_peak,
+        extra_last; /* bytes that wait for the disk, or are kept until they are written: now; at most; at most of the last one */
     int64_t last_save_s, last_took_s, running_s; /* -1: none */
 };
 void saving_info(struct saving_info *out);

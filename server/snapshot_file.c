@@ -186,7 +186,7 @@ static void take_piece(struct snapshot_file *f, struct piece *p) {
 }
 
 static void say_room(struct snapshot_file *f) {
-    if (atomic_load_explicit(&f->waiting, memory_order_acquire) > f->o.limit / 2 && !atomic_load(&f->stream_open) &&
+    if (atomic_load_explicit(&f->waiting, memory_order_acquire) > f->o.limit / 4 && !atomic_load(&f->stream_open) &&
         !snapshot_file_failed(f))
         return;
     if (atomic_exchange(&f->wanted, false)) f->o.room(f->o.arg);
@@ -239,24 +239,26 @@ void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snaps
     uint64_t waiting = atomic_fetch_add_explicit(&f->waiting, p->bytes.length, memory_order_acq_rel) + p->bytes.length;
     if (stream && atomic_load_explicit(&f->stream_open, memory_order_relaxed) == stream)
         atomic_fetch_add_explicit(&f->stream_waiting, p->bytes.length, memory_order_relaxed);
-    if (f->o.give_up_at_limit && waiting > 2 * f->o.limit) failed_elsewhere(f, "too much waited for the disk (snapshot-overrun abort)");
+    if (f->o.give_up_at_limit && waiting > f->o.limit + SNAPSHOT_CHUNK_BYTES)
+        failed_elsewhere(f, "too much waited for the disk (snapshot-overrun abort)");
     send(f, p);
 }
 
 uint64_t snapshot_file_new_stream(struct snapshot_file *f) { return atomic_fetch_add_explicit(&f->streams, 1, memory_order_relaxed) + 1; }
 
-static bool room(const struct snapshot_file *f, uint64_t stream) {
+static bool room(const struct snapshot_file *f, uint64_t stream, bool urgent) {
     if (snapshot_file_failed(f)) return true; /* it goes nowhere */
     if (stream)
         return atomic_load_explicit(&f->stream_open, memory_order_acquire) == stream &&
             atomic_load_explicit(&f->stream_waiting, memory_order_relaxed) < STREAM_WAITING_MAX;
-    return atomic_load_explicit(&f->waiting, memory_order_relaxed) < f->o.limit;
+    if (urgent && f->o.give_up_at_limit) return true;
+    return atomic_load_explicit(&f->waiting, memory_order_relaxed) < (urgent ? f->o.limit : f->o.limit / 2);
 }
 
-bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream) {
-    if (room(f, stream)) return true;
+bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream, bool urgent) {
+    if (room(f, stream, urgent)) return true;
     atomic_store(&f->wanted, true);
-    return room(f, stream);
+    return room(f, stream, urgent);
 }
 
 void snapshot_file_shard_is_through(struct snapshot_file *f, const char *why) {

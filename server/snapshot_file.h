@@ -21,9 +21,9 @@ struct snapshot_file;
 struct snapshot_file_options {
     const char *directory, *name; /* absolute; of the file there. Read at the start only */
     uint32_t shards;              /* that will put pieces */
-    uint64_t limit;               /* bytes that may wait before there is no room */
+    uint64_t limit;               /* bytes that may wait before there is no room for what is urgent; half of it for what is not */
     bool checksum, sync_early;
-    bool give_up_at_limit;  /* more than the limit waits: the snapshot fails */
+    bool give_up_at_limit;  /* there is always room for what is urgent; but when more than the limit waits, the snapshot fails */
     struct rdb_buffer head; /* what comes first; taken over */
     /* On the file's thread: there is room again for somebody who asked in vain. */
     void (*room)(void *arg);
@@ -42,7 +42,7 @@ void snapshot_file_end(struct snapshot_file *f);
 /* Any thread. */
 void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream);
 uint64_t snapshot_file_new_stream(struct snapshot_file *f);
-bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream);
+bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream, bool urgent);
 /* A shard has put all it has; or (why) it gives up, and with it the snapshot. */
 void snapshot_file_shard_is_through(struct snapshot_file *f, const char *why);
 /* The disk, or a shard, has failed: nothing more is worth putting. */

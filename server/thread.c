@@ -255,6 +255,10 @@ static bool keep(struct thread *t, bool busy) {
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
     uint64_t spent_ns = thread_cpu_ns() - start_ns;
     keep_measure(t, spent_ns, more);
+    if (t->shard->snapshot) {
+        run_after_snapshot(t);
+        if (t->n_threads > 1) wake(t);
+    }
     t->keep_tokens_ns -= spent_ns < t->keep_tokens_ns ? spent_ns : t->keep_tokens_ns;
     return more;
 }

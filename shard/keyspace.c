@@ -28,6 +28,16 @@ void key_tell(struct shard *s, const struct key *k) {
 
 void key_image(struct shard *s, struct key *k) { snapshot_image(s, k->db, key_slot(k)); }
 
+/* key_before_change of a key whose entry goes as it is, to drop_left(). */
+static inline void before_leaving(struct shard *s, struct key *k) {
+    if (UNLIKELY(s->snapshot != NULL) && k->entry) snapshot_leaves(s, k->db, key_slot(k));
+}
+
+static inline void drop_left(struct shard *s, struct entry *e) {
+    if (UNLIKELY(s->snapshot != NULL) && snapshot_keeps(s, e)) return;
+    entry_drop(s->memory, e, &s->trash);
+}
+
 /* --- looking up --- */
 
 /* Past its time: gone to its reader, and as we are here, for good. The record in the wheel stays behind. */
@@ -296,14 +306,14 @@ static inline void count_times(struct shard *s, const struct key *k, const struc
 static inline int64_t expiry_of(const struct entry *e) { return e ? entry_expiry(e) : EXPIRY_NONE; }
 
 /* Links n in: instead of the key's entry, which is dropped, or as a new one. On failure n is still the caller's. */
-static int place(struct shard *s, struct key *k, struct entry *n, enum key_event event) {
+static int place(struct shard *s, struct key *k, struct entry *n) {
     struct entry *old = k->entry;
     const struct times was = times_of(old), is = times_of(n);
     if (arm(s, k, was.due_ms, is.due_ms)) return -ENOMEM;
-    key_before_change(s, k, event);
+    before_leaving(s, k);
     if (old) {
         table_replace(key_slot(k), n);
-        entry_drop(s->memory, old, &s->trash);
+        drop_left(s, old);
     } else if (table_insert(&k->db->keys, k->hash, n)) {
         if (is.due_ms != EXPIRY_NONE) s->wheel_stale++;
         return -ENOMEM;
@@ -342,7 +352,7 @@ static __attribute__((noinline)) int put_new(struct shard *s, struct key *k, con
     if (!n) goto no_memory;
     if (embedded) memcpy(entry_value(n), v->p, v->size);
     else entry_write_pointer(n, b);
-    if (place(s, k, n, event)) goto no_memory;
+    if (place(s, k, n)) goto no_memory;
     adopt(s, v);
     key_after_change(s, k, event);
     return 0;
@@ -396,7 +406,10 @@ static inline int put(struct shard *s, struct key *k, const struct value *v, int
     int64_t old_at_ms = expiry_of(e), at_ms = expire_at_ms == EXPIRY_KEEP ? old_at_ms : expire_at_ms;
     if (!e && LIKELY(at_ms == EXPIRY_NONE && v->encoding != ENC_BLOB && k->size <= UINT8_MAX)) return put_short(s, k, v, event);
     if (!e || entry_expires(e) != (at_ms != EXPIRY_NONE)) return put_new(s, k, v, at_ms, event);
-    if (UNLIKELY(v->encoding == ENC_BLOB)) return entry_blob(e) ? put_blob(s, k, v, at_ms, event) : put_new(s, k, v, at_ms, event);
+    if (UNLIKELY(v->encoding == ENC_BLOB)) {
+        bool over = entry_blob(e) && !(UNLIKELY(s->snapshot != NULL) && snapshot_would_keep(s, k->db, *key_slot(k)));
+        return over ? put_blob(s, k, v, at_ms, event) : put_new(s, k, v, at_ms, event);
+    }
     if (!fits_embedded(e, v->size)) return put_new(s, k, v, at_ms, event);
     if (UNLIKELY(at_ms < old_at_ms) && !shard_fits(s, RECORD_BYTES)) return -ENOMEM;
     if (arm(s, k, old_at_ms, at_ms)) return -ENOMEM;
@@ -509,7 +522,7 @@ char *key_make_writable(struct shard *s, struct key *k, size_t size, bool spare,
     }
     struct entry *n = grown_entry(s, k, size, spare);
     if (!n) return NULL;
-    if (place(s, k, n, event)) {
+    if (place(s, k, n)) {
         entry_drop(s->memory, n, &s->trash);
         return NULL;
     }
@@ -563,7 +576,7 @@ static struct entry *copied_entry(struct shard *s, const struct key *k, const st
 static int place_copy(struct shard *s, struct key *dst, const struct entry *src, int64_t at_ms, enum key_event event) {
     struct entry *n = copied_entry(s, dst, src, at_ms);
     if (!n) return -ENOMEM;
-    if (!place(s, dst, n, event)) return 0;
+    if (!place(s, dst, n)) return 0;
     entry_drop(s->memory, n, &s->trash);
     return -ENOMEM;
 }
@@ -575,7 +588,7 @@ static int place_moved(struct shard *s, struct key *dst, struct entry *src, int6
     struct entry *n = container_entry(s, dst, entry_type(src), entry_encoding(src), container, at_ms, fields_ms);
     if (!n) return -ENOMEM;
     entry_write_pointer(src, NULL);
-    if (!place(s, dst, n, event)) return 0;
+    if (!place(s, dst, n)) return 0;
     entry_write_pointer(src, container);
     memory_free(s->memory, n, entry_size(n));
     return -ENOMEM;
@@ -641,10 +654,9 @@ void key_retime_fields(struct shard *s, struct key *k, int64_t at_ms) {
     if (due_ms != EXPIRY_NONE && wheel_add(&s->wheel, due_ms, wheel_record(k->hash, k->db->id))) expire_lost_record(s);
 }
 
-/* Out of the table and the counts; the entry is the caller's. */
+/* Out of the table and the counts; the entry is the caller's, and key_before_change behind him. */
 static struct entry *take_out(struct shard *s, struct key *k, enum key_event event) {
     struct entry *e = k->entry;
-    key_before_change(s, k, event);
     table_remove(&k->db->keys, k->hash, key_slot(k));
     if (entry_due(e) != EXPIRY_NONE) {
         k->db->expiring -= entry_expires(e);
@@ -657,9 +669,10 @@ static struct entry *take_out(struct shard *s, struct key *k, enum key_event eve
 }
 
 void key_delete(struct shard *s, struct key *k, enum key_event event) {
+    before_leaving(s, k);
     struct entry *e = take_out(s, k, event); /* k's name may lie in it, so it goes last */
     key_after_change(s, k, event);
-    entry_drop(s->memory, e, &s->trash);
+    drop_left(s, e);
 }
 
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to) {
@@ -710,6 +723,7 @@ void entry_end_loan(struct entry *e) {
 }
 
 struct entry *key_lift(struct shard *s, struct key *k, enum key_event event) {
+    key_before_change(s, k, event);
     struct entry *e = k->entry, *lifted = mi_malloc(entry_size(e));
     struct blob *b = entry_blob(e), *detached = b && lifted ? blob_detach(s->memory, b) : NULL;
     if (lifted) memcpy(lifted, e, entry_size(e));
@@ -773,7 +787,7 @@ int key_store(struct shard *s, struct key *k, enum entry_type type, enum entry_e
     }
     if (!container) return 0;
     struct entry *n = container_entry(s, k, type, encoding, container, EXPIRY_NONE, EXPIRY_NONE);
-    if (n && !place(s, k, n, event)) return 0;
+    if (n && !place(s, k, n)) return 0;
     if (n) memory_free(s->memory, n, entry_size(n));
     return -ENOMEM;
 }
@@ -792,7 +806,7 @@ int key_replace_timed(struct shard *s, struct key *k, enum entry_type type, enum
     int64_t expire_at_ms, int64_t fields_ms, enum key_event event) {
     struct entry *n = container_entry(s, k, type, encoding, container, expire_at_ms, fields_ms);
     if (!n) return -ENOMEM;
-    if (place(s, k, n, event)) {
+    if (place(s, k, n)) {
         memory_free(s->memory, n, entry_size(n));
         return -ENOMEM;
     }

@@ -9,55 +9,27 @@
 #include "shard/expire.h"
 #include "shard/keyspace.h"
 #include "shard/memory.h"
-#include "shard/shard.h"
+#include "shard/snapshot_internal.h"
 
 /* Bytes that the walk writes between two looks at the clock: some 20 us, compressed. */
 #define STEP_BYTES (4u << 10)
-#define NO_DB UINT32_MAX
-
-/* A table that was taken out of its database, with what of it was not written yet. */
-struct detached {
-    struct detached *next;
-    struct table keys;
-    uint32_t number;
-};
-
-struct snapshot {
-    struct snapshot_sink sink;
-    struct snapshot_stats stats;
-    bool compress, idle;
-    bool given_up; /* the walk only marks what is left, so that the mark can be used again */
-    struct rdb_buffer chunk;
-    uint32_t chunk_db; /* number of the database that the chunk is at */
-    /* The walk: a table, and how far it is. */
-    struct table_walk walk;
-    struct table *table;
-    struct detached *detached;
-    uint32_t at;        /* id of the next database */
-    size_t left;        /* bytes of this step */
-    uint32_t numbers[]; /* of databases at the cut, by id */
-};
-
-static struct snapshot *running(const struct shard *s) { return s->snapshot && !s->snapshot->given_up ? s->snapshot : NULL; }
-
 /* ---- chunks ---- */
 
-static void put_chunk(struct shard *s, struct snapshot *x) {
+void snapshot_put_chunk(struct shard *s, struct snapshot *x) {
     if (!x->chunk.length) return;
     x->stats.bytes += x->chunk.length;
     x->sink.put(x->sink.arg, s, &x->chunk, SNAPSHOT_WHOLE, 0);
-    x->chunk_db = NO_DB;
+    x->chunk_db = SNAPSHOT_NO_DB;
 }
 
-static void fail(struct shard *s, struct snapshot *x) {
+void snapshot_fail(struct shard *s, struct snapshot *x) {
     snapshot_abort(s);
     x->sink.end(x->sink.arg, s, true);
 }
 
 /* ---- entries ---- */
 
-/* The entry goes into the chunk. False: no memory. */
-static bool write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e) {
+bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e) {
     struct rdb_buffer *b = &x->chunk;
     size_t before = b->length;
     struct rdb_entry_options o = {.compress = x->compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, e) : RDB_NO_IDLE};
@@ -86,12 +58,16 @@ struct visiting {
 static bool visit_write(void *arg, table_slot *slot) {
     struct visiting *v = arg;
     struct snapshot *x = v->x;
-    if (!write_entry(v->s, x, v->number, table_entry(*slot))) {
-        fail(v->s, x);
+    if (rdb_is_large(table_entry(*slot))) {
+        if (!snapshot_value_new(v->s, x, x->table, slot, v->number)) snapshot_fail(v->s, x);
+        return false;
+    }
+    if (!snapshot_write_entry(v->s, x, v->number, table_entry(*slot))) {
+        snapshot_fail(v->s, x);
         return false;
     }
     table_mark(x->table, slot);
-    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) put_chunk(v->s, x);
+    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) snapshot_put_chunk(v->s, x);
     return x->left;
 }
 
@@ -133,6 +109,7 @@ static void table_is_done(struct shard *s, struct snapshot *x) {
 static size_t snapshot_size(const struct shard *s) { return sizeof(struct snapshot) + s->n_dbs * sizeof(uint32_t); }
 
 static void forget(struct shard *s, struct snapshot *x) {
+    snapshot_values_drop(s, x);
     while (x->detached) discard_first(s, x);
     rdb_buffer_drop(&x->chunk);
     memory_free(s->memory, x, snapshot_size(s));
@@ -143,35 +120,60 @@ static void forget(struct shard *s, struct snapshot *x) {
 static void finish(struct shard *s, struct snapshot *x) {
     const struct snapshot_sink sink = x->sink;
     bool given_up = x->given_up;
-    if (!given_up) put_chunk(s, x);
+    if (!given_up) snapshot_put_chunk(s, x);
     forget(s, x);
     if (!given_up) sink.end(sink.arg, s, false);
 }
 
-static bool has_room(const struct snapshot *x) { return x->given_up || x->sink.has_room(x->sink.arg, 0); }
+/* Some of the walk. False: it is over. */
+static bool walk_some(struct shard *s, struct snapshot *x) {
+    struct visiting v = {.s = s, .x = x};
+    if (!(x->table = table_at(s, x, &v.number))) return false;
+    x->walk.visit = x->given_up ? visit_mark : visit_write;
+    x->walk.arg = &v;
+    x->left = STEP_BYTES;
+    if (!table_walk_segment(x->table, &x->walk) && !x->first) table_is_done(s, x);
+    return true;
+}
+
+/* Whether something of a given-up snapshot still holds a key. */
+static bool holds(const struct snapshot *x) {
+    const struct snapshot_value *v = x->first;
+    while (v && !v->holds) v = v->next;
+    return v;
+}
 
 void snapshot_work(struct shard *s, struct slice *slice, uint64_t until_ns) {
     struct snapshot *x = s->snapshot;
-    struct visiting v = {.s = s, .x = x};
-    while ((x->table = table_at(s, x, &v.number))) {
-        if (!has_room(x)) return;
-        if (!x->given_up && x->sink.is_off(x->sink.arg)) fail(s, x);
-        x->walk.visit = x->given_up ? visit_mark : visit_write;
-        x->walk.arg = &v;
-        x->left = STEP_BYTES;
-        if (!table_walk_segment(x->table, &x->walk)) table_is_done(s, x);
-        if (slice_is_past(slice, until_ns)) return;
-    }
-    finish(s, x);
+    do {
+        if (!x->given_up && x->sink.is_off(x->sink.arg)) snapshot_fail(s, x);
+        if (x->given_up) {
+            if (holds(x)) return;
+            snapshot_values_drop(s, x);
+        }
+        if (x->first) {
+            if (x->first->written || !snapshot_value_work(s, x)) return;
+        } else {
+            if (!x->given_up && !x->sink.has_room(x->sink.arg, 0, false)) return;
+            if (!walk_some(s, x)) {
+                finish(s, x);
+                return;
+            }
+        }
+    } while (!slice_is_past(slice, until_ns));
 }
 
-bool snapshot_is_due(const struct shard *s) { return s->snapshot && has_room(s->snapshot); }
+bool snapshot_is_due(const struct shard *s) {
+    const struct snapshot *x = s->snapshot;
+    if (!x) return false;
+    return x->given_up || (x->first ? snapshot_value_has_room(x) : x->sink.has_room(x->sink.arg, 0, false));
+}
 
 bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
-    struct snapshot *x = running(s);
+    struct snapshot *x = snapshot_running(s);
     struct detached *d = x && db->id >= x->at ? memory_alloc(s->memory, sizeof *d) : NULL;
     if (!d) {
-        if (x && db->id >= x->at) fail(s, x);
+        if (x && db->id >= x->at) snapshot_fail(s, x);
         return false;
     }
     *d = (struct detached){.next = x->detached, .keys = *keys, .number = x->numbers[db->id]};
@@ -183,15 +185,19 @@ bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
 /* ---- before-images ---- */
 
 void snapshot_image(struct shard *s, struct db *db, table_slot *slot) {
-    struct snapshot *x = running(s);
-    if (!x || table_is_marked(&db->keys, *slot)) return;
-    if (!write_entry(s, x, x->numbers[db->id], table_entry(*slot))) {
-        fail(s, x);
+    struct snapshot *x = snapshot_running(s);
+    if (!x) return;
+    if (table_is_marked(&db->keys, *slot)) {
+        snapshot_value_whole(s, x, &db->keys, table_entry(*slot));
+        return;
+    }
+    if (!snapshot_write_entry(s, x, x->numbers[db->id], table_entry(*slot))) {
+        snapshot_fail(s, x);
         return;
     }
     table_mark(&db->keys, slot);
     x->stats.images++;
-    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) put_chunk(s, x);
+    if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) snapshot_put_chunk(s, x);
 }
 
 /* ---- beginning and end ---- */
@@ -204,7 +210,8 @@ int snapshot_begin(struct shard *s, const struct snapshot_options *o) {
     x->sink = o->sink;
     x->compress = o->compress;
     x->idle = o->idle;
-    x->chunk_db = NO_DB;
+    x->kept_max = o->kept_max;
+    x->chunk_db = SNAPSHOT_NO_DB;
     x->walk = (struct table_walk){.ahead = o->ahead, .prefetch_value = prefetch_value};
     for (uint32_t i = 0; i < s->n_dbs; i++) {
         x->numbers[s->dbs[i]->id] = i;
@@ -217,7 +224,7 @@ int snapshot_begin(struct shard *s, const struct snapshot_options *o) {
 
 /* Slots are marked up to the walk's place, and some behind it: until all are, the mark means nothing. */
 void snapshot_abort(struct shard *s) {
-    struct snapshot *x = running(s);
+    struct snapshot *x = snapshot_running(s);
     if (!x) return;
     x->given_up = true;
     while (x->detached) discard_first(s, x);
@@ -226,7 +233,7 @@ void snapshot_abort(struct shard *s) {
 }
 
 const struct snapshot_stats *snapshot_stats(const struct shard *s) {
-    const struct snapshot *x = running(s);
+    const struct snapshot *x = snapshot_running(s);
     return x ? &x->stats : NULL;
 }
 

@@ -4,9 +4,11 @@ import os
 import random
 import signal
 import subprocess
+import threading
 
 import pytest
 
+from configurations import LIGHT
 from resp import Error, encode
 from server import Server, darter_binary, wait_for
 
@@ -352,3 +354,125 @@ def test_compression_and_checksum(on_folder, tmp_path):
         check = subprocess.run(['redis-check-rdb', tmp_path / 'dump.rdb'], capture_output=True, text=True)
         assert check.returncode == 0, check.stdout
         assert on_folder().client().command('GET', 'k77') == b'abc' * 100
+
+
+def fill_large(client, names, size):
+    """A value of each type for each name, none of which is written in one go."""
+    for name in names:
+        client.command('SET', 's' + name, RANDOM.randbytes(100) * (size // 2))
+        for i in range(0, size, 5000):
+            items = [b'item:%d' % j for j in range(i, min(i + 5000, size))]
+            client.pipeline([('RPUSH', 'l' + name, *items), ('SADD', 'S' + name, *items), ('HSET', 'h' + name, *(x for y in items for x in (y, y))),
+                             ('ZADD', 'z' + name, *(x for n, y in enumerate(items) for x in (i + n, y)))])
+
+
+LARGE_CHANGES = [
+    lambda key: [('DEL', key)], lambda key: [('UNLINK', key)], lambda key: [('SET', key, 'new')], lambda key: [('SET', key, 'y' * 400000), ('APPEND', key, 'z')],
+    lambda key: [('RENAME', key, 'renamed' + key)], lambda key: [('COPY', 'other', key, 'REPLACE')], lambda key: [('PEXPIRE', key, 1), ('GET', 'n')], lambda key: [('MOVE', key, 5)],
+    lambda key: [('MULTI',), ('INCR', 'n'), ('DEL', key), ('SET', key, 'again'), ('EXEC',)], lambda key: [('MULTI',), ('INCR', 'n'), ('INCR', 'm'), ('TYPE', key), ('EXPIRE', key, 1000), ('EXEC',)],
+    lambda key: {'s': [('APPEND', key, 'x'), ('SETRANGE', key, 3, 'y'), ('GETDEL', key)], 'l': [('LPUSH', key, 'a'), ('RPOP', key, 5), ('LMOVE', key, 'otherlist', 'LEFT', 'RIGHT'), ('LTRIM', key, 9, 99)],
+                 'S': [('SREM', key, 'item:5'), ('SADD', key, 'new'), ('SPOP', key, 50), ('SUNIONSTORE', key, key, 'other')], 'h': [('HSET', key, 'new', 1), ('HDEL', key, 'item:7'), ('HPEXPIRE', key, 1, 'FIELDS', 1, 'item:9')],
+                 'z': [('ZINCRBY', key, 1, 'item:3'), ('ZPOPMIN', key, 10), ('ZUNIONSTORE', key, 1, key, 'WEIGHTS', 2), ('ZREMRANGEBYRANK', key, 0, 500)]}[key[0]],
+]
+
+
+def test_large_values_are_written_as_they_were(on_folder):
+    """While they are written in slices somebody changes, replaces or deletes each of them."""
+    size = 3000 if LIGHT else 8000
+    server = on_folder()
+    c = server.client()
+    names = [str(i) for i in range(6 if LIGHT else 9)]
+    fill_large(c, names, size)
+    c.command('SELECT', 1)
+    fill_large(c, ['in1'], size)
+    c.command('SELECT', 0)
+    before = contents(everything(c, (0, 1)))
+    changes = [change for name in names for kind in 'slShz' for change in RANDOM.choice(LARGE_CHANGES + LARGE_CHANGES[-1:] * 5)(kind + name)]
+    replies = c.pipeline([('BGSAVE',), *changes, ('SELECT', 1), ('FLUSHDB',), ('SELECT', 0), ('SWAPDB', 0, 1)])
+    assert replies[0] == b'Background saving started'
+    wait_saved(c)
+    assert persistence(c)['rdb_last_bgsave_status'] == 'ok'
+    server.stop()
+    assert contents(everything(on_folder().client(), (0, 1, 5))) == before
+
+
+class SlowDisk:
+    """The snapshot's file is a pipe that nobody reads until it is asked to. At the end it can't be synced, so the snapshot fails then; but what was written is here."""
+
+    def __init__(self, folder):
+        self.folder, self.name, self.bytes = folder, str(folder / 'dump.rdb.part'), b''
+        os.mkfifo(self.name)
+
+    def read(self):
+        with open(self.name, 'rb') as f:
+            self.bytes = f.read()
+
+    def load(self, on_folder):
+        with open(self.folder / 'dump.rdb', 'wb') as f:
+            f.write(self.bytes)
+        return on_folder()
+
+
+@pytest.mark.parametrize('large', (False, True))
+def test_writers_wait_for_a_slow_disk(on_folder, tmp_path, large):
+    """Who changes what is not written yet waits; who reads what nobody changes, or changes what is new, does not. Then everything goes on, and the file has nothing of it."""
+    disk = SlowDisk(tmp_path)
+    server = on_folder(('snapshot-buffer-limit', '4mb' if large else '1mb'))
+    a, b = server.client(), server.client()
+    if large:
+        fill_large(a, ['1', '2', '3'], 5000 if LIGHT else 20000)
+    else:
+        a.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(1000)) for i in range(5000)])
+    before = contents(everything(b))
+    assert a.command('BGSAVE') == b'Background saving started'
+    if large:
+        assert b.command('DEL', 'l3') == 1   # which the snapshot keeps
+    changes = [('APPEND', key, 'x') if key[:1] in b'ks' else {b'l': ('LPUSH', key, 'x'), b'S': ('SADD', key, 'x'), b'h': ('HSET', key, 'x', 'y'), b'z': ('ZADD', key, 1, 'x')}[key[:1]]
+               for _, key in before if not key.endswith(b'3')]
+    RANDOM.shuffle(changes)
+    a.send(b''.join(encode(*change) for change in changes))
+    for i in range(50):
+        assert b.command('INCR', 'new') == i + 1
+        assert contents({(0, key): (value(b, key), -1) for _, key in RANDOM.sample(sorted(k for k in before if k[1].endswith(b'3') and k[1] != b'l3'), 3)})
+    assert 0 < int(persistence(b)['current_cow_size']) <= int(persistence(b)['current_cow_peak']) < 8 << 20
+    reader = threading.Thread(target=disk.read)
+    reader.start()
+    replies = [a.read() for _ in changes]
+    assert not any(isinstance(reply, Error) for reply in replies)
+    wait_saved(b)
+    reader.join()
+    assert persistence(b)['rdb_last_bgsave_status'] == 'err'
+    changed = contents(everything(b))
+    assert all((changed[key] == before[key]) == key[1].endswith(b'3') for key in before if key[1] != b'l3')
+    server.stop()
+    assert contents(everything(disk.load(on_folder).client())) == before
+
+
+def test_a_slow_disk_ends_a_snapshot_that_may_not_slow_down_writers(on_folder, tmp_path):
+    disk = SlowDisk(tmp_path)
+    c = on_folder(('snapshot-buffer-limit', '1mb'), ('snapshot-overrun', 'abort')).client()
+    c.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(1000)) for i in range(5000)])
+    assert c.command('BGSAVE') == b'Background saving started'
+    assert c.pipeline([('APPEND', 'k%d' % i, 'x') for i in range(5000)]) == [1001] * 5000
+    disk.read()
+    wait_saved(c)
+    assert persistence(c)['rdb_last_bgsave_status'] == 'err'
+    assert sorted(os.listdir(tmp_path)) == []
+    assert c.command('BGSAVE') == b'Background saving started'
+    wait_saved(c)
+    assert persistence(c)['rdb_last_bgsave_status'] == 'ok'
+
+
+@pytest.mark.skipif(LIGHT, reason='many keys')
+def test_a_table_grows_while_it_is_loaded(on_folder, configuration):
+    """Beyond some two million keys its directory doubles in slices, which somebody must do."""
+    if configuration[1] != 1:
+        pytest.skip('of one thread')
+    server = on_folder(('enable-debug-command', 'yes'))
+    assert server.client().command('DEBUG', 'POPULATE', 2500000, 'k', 1) == b'OK'
+    server.client().command('SAVE')
+    server.stop()
+    statistics = on_folder(('enable-debug-command', 'yes')).client().command('DEBUG', 'HTSTATS', 0).decode()
+    assert ' keys: 2500000' in statistics
+    chain = next(line for line in statistics.split('\n') if line.startswith(' chain:'))
+    assert int(chain.split()[1]) < 25000, statistics
