@@ -75,6 +75,7 @@ enum command_flags {
     CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
+    CMD_BESIDE = 1 << 27,     /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
     CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
     CMD_REPLACES = 1 << 27,   /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
 };
@@ -196,6 +197,8 @@ struct command {
     hop_fn *on_shard;
     spread_fn *
         on_spread; /* an on_shard beside it goes on with what it began (CMD_SLICED), or runs instead where one shard has all keys, perhaps in slices */
+    hop_fn *
+        on_beside; /* PLAN_ALL, while data are loaded: instead of on_shard, at once; looks at the thread only. NULL: waits for the shards */
     find_keys_fn *find_keys; /* PLAN_SPREAD; NULL: the key specs tell */
     steps_fn *on_steps;      /* PLAN_SPREAD; NULL: over several shards it is exclusive */
     disk_fn *on_disk;

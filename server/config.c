@@ -13,13 +13,15 @@
 #include "server/config_words.h"
 #include "server/glob.h"
 #include "server/listeners.h"
+#include "server/loading.h"
 #include "server/title.h"
 
 #define NAME_SIZE 128u
 #define SHOWN_MAX 64u /* bytes of a refused value that are told */
 
 static _Atomic(const struct config *) current;
-static const struct config *retired; /* freed at the CONFIG SET after the one that replaced it */
+static const struct config *
+    retired; /* by older; freed at the CONFIG SET after the one that replaced it: then all threads have stood still, with the one between */
 
 const struct config *config_current(void) { return atomic_load_explicit(&current, memory_order_acquire); }
 
@@ -161,6 +163,17 @@ static bool apply_all(const struct directive **found, uint32_t n, struct config 
     return true;
 }
 
+/* Beside a loading no thread stands still: all are kept. */
+static void retire(const struct config *was) {
+    while (retired && !loading_is_running()) {
+        const struct config *older = retired->older;
+        free((void *)retired);
+        retired = older;
+    }
+    ((struct config *)was)->older = retired;
+    retired = was;
+}
+
 void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r) {
     const struct directive **found = find_all(pairs, n, local, r);
     if (!found) return;
@@ -171,8 +184,7 @@ void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r
     }
     if (!next) reply_no_memory(r);
     else if (read_all(found, pairs, n, next, r) && apply_all(found, n, next, r)) {
-        free((void *)retired);
-        retired = config_current();
+        retire(config_current());
         listeners_change(next);
         config_install(next);
         title_show(next);

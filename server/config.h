@@ -127,6 +127,7 @@ struct config {
         tls_protocols[CONFIG_NAME_MAX], tls_ciphers[CONFIG_TEXT_MAX], tls_ciphersuites[CONFIG_TEXT_MAX];
 
     uint64_t version;                  /* one more with each CONFIG SET */
+    const struct config *older;        /* of those that were replaced */
     char config_file[CONFIG_TEXT_MAX]; /* absolute path of the file that was read; "": none */
 };
 
@@ -147,14 +148,15 @@ void config_log_warnings(void);
  * Returns 0, or 1 if not even one client fits. */
 int config_fit_clients(void);
 
-/* Gives the shards maxmemory as their limit. Only with every shard held, or before threads start. */
+/* Gives the shards maxmemory as their limit, or none. Only with every shard held, or before threads start. While data are loaded the first does nothing. */
 void config_limit_memory(const struct config *c);
+void config_lift_memory_limit(void);
 
 /* CONFIG GET with n patterns. Any thread. */
 void config_get(const struct arg *patterns, uint32_t n, struct reply *r);
 /* Whether the value of the directive of this name must not be shown. Any thread. */
 bool config_is_secret(const struct arg *name);
-/* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held. local: the client is on this machine. */
+/* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held, or beside a loading, by one at a time. local: the client is on this machine. */
 void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r);
 /* CONFIG REWRITE (a disk_fn): writes the file that was read at start anew. The disk's thread only. */
 bool config_rewrite(const struct config *c, char *why);

@@ -8,6 +8,7 @@
 
 #include "server/config_table.h"
 #include "server/listeners.h"
+#include "server/loading.h"
 #include "server/log.h"
 #include "server/thread.h"
 
@@ -73,17 +74,23 @@ bool apply_maxclients(const struct config *from, struct config *to, char *why) {
     return false;
 }
 
-/* CONFIG SET holds all shards; at start nobody has them yet. */
-void config_limit_memory(const struct config *c) {
+static void limit_memory(uint64_t limit) {
     struct shard **shards = calloc(server.n_threads, sizeof *shards);
     if (!shards) abort();
     for (uint32_t i = 0; i < server.n_threads; i++) shards[i] = server.threads[i]->shard;
-    shards_limit(shards, server.n_threads, (uint64_t)c->maxmemory);
+    shards_limit(shards, server.n_threads, limit);
+    free(shards);
     if (budget_exceeded(&server.budget))
         log_line(LOG_WARNING_LEVEL,
             "maxmemory is below what the data take already: commands that take more memory are refused until keys are deleted");
-    free(shards);
 }
+
+/* CONFIG SET holds all shards, but beside a loading, which comes here at its end; at start nobody has them yet. */
+void config_limit_memory(const struct config *c) {
+    if (!loading_is_running()) limit_memory((uint64_t)c->maxmemory);
+}
+
+void config_lift_memory_limit(void) { limit_memory(0); }
 
 bool apply_maxmemory(const struct config *from, struct config *to, char *why) {
     (void)from;

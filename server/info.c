@@ -8,6 +8,7 @@
 
 #include "server/conn.h"
 #include "server/info_figures.h"
+#include "server/loading.h"
 #include "shard/table_internal.h"
 
 #define CLIENTS_SLICE 1024u /* connections that are looked at in one slice: some 50 us */
@@ -67,37 +68,53 @@ static void append_commands(const struct measure *m, bool histograms, struct rep
     }
 }
 
-static void first_part(struct shard *s, const struct hop *h, struct reply *r) {
-    struct thread *t = server.threads[s->id];
-    struct figures f = {.shard = s->stats,
-        .schedule = s->schedule.stats,
-        .thread = t->stats,
-        .startup_bytes = t->startup_bytes,
-        .n_dbs = s->n_dbs,
-        .n_errors = t->measure.n_errors};
+static void shard_figures(const struct shard *s, struct figures *f) {
+    f->shard = s->stats;
+    f->schedule = s->schedule.stats;
+    memory_stats(s->memory, &f->memory);
+    for (uint32_t i = 0; i < s->n_dbs; i++) f->table_bytes += table_bytes(&s->dbs[i]->keys);
+}
+
+static void append_dbs(struct shard *s, const struct hop *h, struct reply *r) {
     bool keyspace = wants(h, "keyspace", true);
-    f.with_slices = wants(h, "threads", false);
-    memory_stats(s->memory, &f.memory);
-    rates(t, &f);
-    for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) f.n_commands += t->measure.commands[i].calls || t->measure.commands[i].rejected;
-    for (uint32_t i = 0; i < s->n_dbs; i++) f.table_bytes += table_bytes(&s->dbs[i]->keys);
-    append(r, &f, sizeof f);
     for (uint32_t i = 0; i < s->n_dbs; i++) {
         struct db_figures d = {
             .keys = s->dbs[i]->keys.count, .expiring = s->dbs[i]->expiring, .table_bytes = table_bytes(&s->dbs[i]->keys)};
         if (keyspace) estimate_ttl(s, s->dbs[i], &d);
         append(r, &d, sizeof d);
     }
+}
+
+static void append_loaded_dbs(const struct shard *s, struct reply *r) {
+    for (uint32_t i = 0; i < s->n_dbs; i++) {
+        struct db_figures d = {0};
+        loading_db_figures(s->id, i, &d.keys, &d.expiring);
+        append(r, &d, sizeof d);
+    }
+}
+
+/* beside: of the shard nothing is touched. */
+static void first_part(struct shard *s, const struct hop *h, bool beside, struct reply *r) {
+    struct thread *t = server.threads[s->id];
+    struct figures f = {.thread = t->stats, .startup_bytes = t->startup_bytes, .n_dbs = s->n_dbs, .n_errors = t->measure.n_errors};
+    f.with_slices = wants(h, "threads", false);
+    if (beside) loading_figures(s->id, &f.shard, &f.memory);
+    else shard_figures(s, &f);
+    rates(t, &f);
+    for (uint32_t i = 1; i < COMMAND_ROWS_MAX; i++) f.n_commands += t->measure.commands[i].calls || t->measure.commands[i].rejected;
+    append(r, &f, sizeof f);
+    if (beside) append_loaded_dbs(s, r);
+    else append_dbs(s, h, r);
     append_commands(&t->measure, wants(h, "latencystats", false), r);
     append(r, t->measure.errors, t->measure.n_errors * sizeof *t->measure.errors);
     if (f.with_slices) append(r, t->measure.slices, SLICE_CAUSES * sizeof *t->measure.slices);
 }
 
 /* The state is 1 more than the next connection's place. */
-enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) {
+static enum hop_result piece(struct shard *s, struct hop *h, bool beside, struct reply *r) {
     const struct thread *t = server.threads[s->id];
     if (!h->state) {
-        first_part(s, h, r);
+        first_part(s, h, beside, r);
         if (!wants(h, "clients", true) && !wants(h, "memory", true)) return HOP_DONE;
         h->state = 1;
     }
@@ -115,16 +132,23 @@ enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) {
     return h->state <= t->n_slots ? HOP_AGAIN : HOP_DONE;
 }
 
-enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
-    (void)h;
-    s->schedule.stats = (struct schedule_stats){0};
+enum hop_result info_piece(struct shard *s, struct hop *h, struct reply *r) { return piece(s, h, false, r); }
+enum hop_result info_beside(struct shard *s, struct hop *h, struct reply *r) { return piece(s, h, true, r); }
+
+enum hop_result info_reset_beside(struct shard *s, struct hop *h, struct reply *r) {
     struct thread_stats *t = &server.threads[s->id]->stats;
-    uint64_t dirty = s->stats.dirty;
+    (void)h;
     *t = (struct thread_stats){.clients = t->clients, .blocked = t->blocked, .blocked_in_time = t->blocked_in_time};
-    s->stats = (struct shard_stats){.dirty = dirty};
     measure_reset(&server.threads[s->id]->measure);
     reply_ok(r);
     return HOP_DONE;
+}
+
+enum hop_result info_reset(struct shard *s, struct hop *h, struct reply *r) {
+    uint64_t dirty = s->stats.dirty;
+    s->schedule.stats = (struct schedule_stats){0};
+    s->stats = (struct shard_stats){.dirty = dirty};
+    return info_reset_beside(s, h, r);
 }
 
 /* ---- the sum ---- */

@@ -139,6 +139,18 @@ static void memory_section(struct text *x, const struct sums *s) {
     NONE(x, "active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects");
 }
 
+/* The rest at the pace so far; one second as long as there is none. */
+static void loading_progress(struct text *x, const struct loading_info *l) {
+    int64_t elapsed_s = now_realtime_ms() / 1000 - l->began_s;
+    uint64_t left = l->total_bytes - l->loaded_bytes, eta_s = elapsed_s > 0 ? (uint64_t)elapsed_s * left / (l->loaded_bytes + 1) : 1;
+    number(x, "loading_start_time", (uint64_t)l->began_s);
+    number(x, "loading_total_bytes", l->total_bytes);
+    number(x, "loading_rdb_used_mem", l->used_mem);
+    number(x, "loading_loaded_bytes", l->loaded_bytes);
+    decimal(x, "loading_loaded_perc", l->total_bytes ? (double)l->loaded_bytes / (double)l->total_bytes * 100 : 0);
+    number(x, "loading_eta_seconds", eta_s);
+}
+
 static void persistence_section(struct text *x, const struct sums *s) {
     text_add(x, "# Persistence\r\n");
     struct saving_info saving;
@@ -168,6 +180,7 @@ static void persistence_section(struct text *x, const struct sums *s) {
     NONE(x, "aof_rewrites", "aof_rewrites_consecutive_failures");
     word(x, "aof_last_write_status", "ok");
     NONE(x, "aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size");
+    if (loading.running) loading_progress(x, &loading);
 }
 
 static void stats_section(struct text *x, const struct sums *s) {

@@ -5,10 +5,13 @@
 #include <mimalloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,35 +19,87 @@
 #include "server/crash.h"
 #include "server/log.h"
 #include "server/rdb_file.h"
+#include "server/task.h"
 #include "server/thread.h"
 
-/* Between two looks at signals, ms. */
+/* Between two looks at what is to be logged, ms. */
 #define LOOK_MS 20
-/* Keys between two looks whether the table has work of its own. */
+/* Keys between two looks whether the table has work of its own, and publications of what memory they take. */
 #define KEYS_A_WORK 64u
+
+/* What others may see of a loader's shard meanwhile. */
+struct published {
+    _Atomic uint64_t used, used_large, reserved, peak;
+    struct {
+        _Atomic uint64_t keys, expiring;
+    } * dbs;
+    struct shard_stats stats; /* of before */
+};
 
 /* What reads the file for a shard. */
 struct loader {
     struct shard *shard;
     pthread_t handle;
     struct rdb_limits limits;
-    char path[CONFIG_TEXT_MAX * 2];
-    _Atomic uint64_t offset;
+    table_growing *growing;  /* the shard's: its thread has other things to measure */
+    _Atomic uint64_t offset; /* in the file */
     uint64_t keys, expired;
+    struct published published;
     char why[RDB_WHY_MAX + 64];
     bool good;
-    useconds_t delay_us; /* key-load-delay */
 };
 
 static struct {
     _Atomic bool running;
     _Atomic uint32_t left; /* loaders */
     struct loader *loaders;
-    uint64_t bytes, keys, expired;
-    int64_t began_s;
+    char path[CONFIG_TEXT_MAX * 2];
+    int tells; /* an eventfd: the loaders have ended, or the loading has */
+    _Atomic uint64_t bytes, used_mem, keys, expired;
+    _Atomic int64_t began_s;
+    uint64_t began_ns;
 } loading;
 
-bool loading_is_running(void) { return atomic_load_explicit(&loading.running, memory_order_relaxed); }
+bool loading_is_running(void) { return atomic_load_explicit(&loading.running, memory_order_acquire); }
+
+/* ---- what is published ---- */
+
+static void publish(_Atomic uint64_t *to, uint64_t v) { atomic_store_explicit(to, v, memory_order_relaxed); }
+static uint64_t read_published(const _Atomic uint64_t *v) { return atomic_load_explicit(v, memory_order_relaxed); }
+
+static void publish_db(struct loader *l, uint32_t db) {
+    publish(&l->published.dbs[db].keys, l->shard->dbs[db]->keys.count);
+    publish(&l->published.dbs[db].expiring, l->shard->dbs[db]->expiring);
+}
+
+static void publish_memory(struct loader *l) {
+    struct memory_stats m;
+    memory_stats(l->shard->memory, &m);
+    publish(&l->published.used, m.used);
+    publish(&l->published.used_large, m.used_large);
+    publish(&l->published.reserved, m.reserved);
+    publish(&l->published.peak, m.peak);
+}
+
+static void publish_all(struct loader *l) {
+    publish_memory(l);
+    for (uint32_t db = 0; db < l->shard->n_dbs; db++) publish_db(l, db);
+}
+
+void loading_figures(uint32_t shard, struct shard_stats *stats, struct memory_stats *memory) {
+    const struct published *p = &loading.loaders[shard].published;
+    *stats = p->stats;
+    *memory = (struct memory_stats){.used = read_published(&p->used),
+        .used_large = read_published(&p->used_large),
+        .reserved = read_published(&p->reserved),
+        .peak = read_published(&p->peak)};
+}
+
+void loading_db_figures(uint32_t shard, uint32_t db, uint64_t *keys, uint64_t *expiring) {
+    const struct published *p = &loading.loaders[shard].published;
+    *keys = read_published(&p->dbs[db].keys);
+    *expiring = read_published(&p->dbs[db].expiring);
+}
 
 /* ---- a shard's keys ---- */
 
@@ -52,83 +107,141 @@ static bool is_mine(const struct loader *l, const struct arg *key, uint64_t hash
     return route_shard(route_slot(&server.secret, key, hash), server.n_threads) == l->shard->id;
 }
 
+/* For tests; it may be changed meanwhile. */
+static void delay(void) {
+    int64_t us = config_current()->key_load_delay_us;
+    if (us > 0) usleep((useconds_t)us);
+}
+
 static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
     struct loader *l = arg;
     struct shard *s = l->shard;
     struct arg name = {.p = key->name, .size = (uint32_t)key->size};
     uint64_t hash = hash_key(&server.secret, key->name, key->size);
-    atomic_store_explicit(&l->offset, x->offset, memory_order_relaxed);
+    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
     if (!is_mine(l, &name, hash)) return rdb_skip_value(x, key->type);
     if (key->db >= s->n_dbs) return rdb_wrong(x, "a database beyond those that there are (directive databases)");
     if (key->expire_at_ms < s->now_ms) {
         l->expired++;
         return rdb_skip_value(x, key->type);
     }
-    if (l->delay_us) usleep(l->delay_us);
+    delay();
     struct key k;
     if (key_find(s, s->dbs[key->db], hash, name.p, name.size, &k)) return rdb_wrong(x, "a key twice");
-    if (!(++l->keys % KEYS_A_WORK)) table_work(&s->dbs[key->db]->keys, KEYS_A_WORK); /* nobody else makes the table grow meanwhile */
-    return rdb_read_value(x, key->type, s, &k, key->expire_at_ms, &l->limits, KEY_LOADED);
+    if (!rdb_read_value(x, key->type, s, &k, key->expire_at_ms, &l->limits, KEY_LOADED)) return false;
+    publish_db(l, key->db);
+    if (++l->keys % KEYS_A_WORK) return true;
+    table_work(&s->dbs[key->db]->keys, KEYS_A_WORK); /* nobody else makes the table grow meanwhile */
+    publish_memory(l);
+    return true;
+}
+
+static void note_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size) {
+    int64_t n;
+    (void)arg;
+    if (name_size == strlen("used-mem") && !memcmp(name, "used-mem", name_size) && parse_int64(value, value_size, &n) && n > 0)
+        publish(&loading.used_mem, (uint64_t)n);
+}
+
+static void tell_main(void) {
+    while (write(loading.tells, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
 }
 
 static void *load(void *arg) {
     struct loader *l = arg;
+    bool first = !l->shard->id;
     crash_thread_start(NULL);
-    struct rdb_walk w = {.key = load_key, .arg = l, .checks = !l->shard->id};
-    l->good = rdb_file_walk(l->path, &w, l->why, sizeof l->why);
-    atomic_fetch_sub(&loading.left, 1);
+    struct rdb_walk w = {.key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first};
+    l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
+    publish_all(l);
+    publish(&l->offset, w.bytes);
+    if (atomic_fetch_sub(&loading.left, 1) == 1) tell_main();
     return NULL;
 }
 
 /* ---- all ---- */
 
-static void path_of(const struct config *c, char *out, size_t room) { snprintf(out, room, "%s/%s", c->dir, c->dbfilename); }
+static void grows_unmeasured(void *arg, bool ended) {
+    (void)arg;
+    (void)ended;
+}
+
+static bool prepare(struct loader *l, struct shard *s, const struct config *c) {
+    l->shard = s;
+    s->now_ms = now_realtime_ms();
+    l->published.stats = s->stats;
+    l->growing = s->growing;
+    s->growing = grows_unmeasured;
+    l->limits = (struct rdb_limits){.hash_entries = c->hash_max_listpack_entries,
+        .hash_value = c->hash_max_listpack_value,
+        .list_size = c->list_max_listpack_size,
+        .set_entries = c->set_max_intset_entries,
+        .zset_entries = c->zset_max_listpack_entries,
+        .zset_value = c->zset_max_listpack_value};
+    l->published.dbs = calloc(s->n_dbs, sizeof *l->published.dbs);
+    if (l->published.dbs) publish_all(l);
+    return l->published.dbs;
+}
 
 int loading_prepare(const struct config *c) {
-    char path[CONFIG_TEXT_MAX * 2];
     struct stat st;
-    path_of(c, path, sizeof path);
-    if (stat(path, &st)) {
+    snprintf(loading.path, sizeof loading.path, "%s/%s", c->dir, c->dbfilename);
+    if (stat(loading.path, &st)) {
         if (errno == ENOENT) return 0;
-        log_line(LOG_WARNING_LEVEL, "Fatal error: can't look at %s: %s. Exiting.", path, strerror(errno));
+        log_line(LOG_WARNING_LEVEL, "Fatal error: can't look at %s: %s. Exiting.", loading.path, strerror(errno));
         return -1;
     }
-    loading.bytes = (uint64_t)st.st_size;
-    loading.began_s = now_realtime_ms() / 1000;
+    atomic_store(&loading.bytes, (uint64_t)st.st_size);
+    loading.tells = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loading.loaders = calloc(server.n_threads, sizeof *loading.loaders);
+    bool good = loading.tells >= 0 && loading.loaders;
+    for (uint32_t i = 0; i < server.n_threads && good; i++) good = prepare(&loading.loaders[i], server.threads[i]->shard, c);
+    if (!good) {
+        log_line(LOG_WARNING_LEVEL, "Fatal error: no memory to load the DB. Exiting.");
+        return -1;
+    }
+    config_lift_memory_limit(); /* what was there must be there again */
+    atomic_store(&loading.began_s, now_realtime_ms() / 1000);
     atomic_store(&loading.running, true);
-    for (uint32_t i = 0; i < server.n_threads; i++) server.threads[i]->stands_still = true;
+    for (uint32_t i = 0; i < server.n_threads; i++) server.threads[i]->stands_still = server.threads[i]->no_transactions = true;
+    server.threads[0]->token = TOKEN_LOADING;
     return 1;
 }
 
-static bool start(const struct config *c) {
-    loading.loaders = calloc(server.n_threads, sizeof *loading.loaders);
-    if (!loading.loaders) return false;
+static bool start(void) {
+    loading.began_ns = now_monotonic_ns();
     atomic_store(&loading.left, server.n_threads);
-    for (uint32_t i = 0; i < server.n_threads; i++) {
-        struct loader *l = &loading.loaders[i];
-        l->shard = server.threads[i]->shard;
-        l->shard->now_ms = now_realtime_ms();
-        l->limits = (struct rdb_limits){.hash_entries = c->hash_max_listpack_entries,
-            .hash_value = c->hash_max_listpack_value,
-            .list_size = c->list_max_listpack_size,
-            .set_entries = c->set_max_intset_entries,
-            .zset_entries = c->zset_max_listpack_entries,
-            .zset_value = c->zset_max_listpack_value};
-        l->delay_us = c->key_load_delay_us > 0 ? (useconds_t)c->key_load_delay_us : 0;
-        path_of(c, l->path, sizeof l->path);
-        if (pthread_create(&l->handle, NULL, load, l)) return false;
-    }
+    for (uint32_t i = 0; i < server.n_threads; i++)
+        if (pthread_create(&loading.loaders[i].handle, NULL, load, &loading.loaders[i])) return false;
     return true;
 }
 
-/* True: all are done. False: a signal came. */
-static bool wait_for_loaders(int signals) {
-    while (atomic_load(&loading.left)) {
-        struct pollfd p = {.fd = signals, .events = POLLIN};
-        log_drain();
-        if (poll(&p, 1, LOOK_MS) > 0) return false;
+/* True: it is the end, as in a server that has nothing to lose yet. */
+static bool take_signal(int signals) {
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP) log_reopen();
+        else {
+            log_line(LOG_WARNING_LEVEL, "Received shutdown signal during loading, exiting now.");
+            return true;
+        }
     }
-    for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(loading.loaders[i].handle, NULL);
+    return false;
+}
+
+static bool are_running(void) { return atomic_load(&loading.left); }
+
+/* Main thread. False: a signal came. */
+static bool wait_while(bool (*is_so)(void), int signals) {
+    while (is_so()) {
+        struct pollfd p[] = {{.fd = signals, .events = POLLIN}, {.fd = loading.tells, .events = POLLIN}};
+        uint64_t times;
+        log_drain();
+        if (poll(p, 2, LOOK_MS) < 0) continue;
+        if (p[1].revents && read(loading.tells, &times, sizeof times) < 0) { /* nothing lost: it is asked anyway */
+        }
+        if (p[0].revents && take_signal(signals)) return false;
+    }
     return true;
 }
 
@@ -136,54 +249,66 @@ static bool all_good(void) {
     for (uint32_t i = 0; i < server.n_threads; i++) {
         const struct loader *l = &loading.loaders[i];
         if (l->good) continue;
-        log_line(LOG_WARNING_LEVEL, "Fatal error loading the DB %s: %s. Exiting.", l->path, l->why);
+        log_line(LOG_WARNING_LEVEL, "Fatal error loading the DB %s: %s. Exiting.", loading.path, l->why);
         return false;
     }
     return true;
 }
 
-static void let_go(void) {
+static void sum_up(void) {
+    uint64_t keys = 0, expired = 0;
     for (uint32_t i = 0; i < server.n_threads; i++) {
-        struct thread *t = server.threads[i];
-        struct note *n = mi_zalloc(sizeof *n);
-        if (!n) abort();
-        n->message.kind = MESSAGE_GO;
-        mailbox_push(&t->returns, &n->message);
-        proactor_wake(NULL, t->proactor);
+        keys += loading.loaders[i].keys;
+        expired += loading.loaders[i].expired;
     }
+    publish(&loading.keys, keys);
+    publish(&loading.expired, expired);
+    log_line(LOG_NOTICE_LEVEL, "Done loading RDB, keys loaded: %llu, keys expired: %llu.", (unsigned long long)keys,
+        (unsigned long long)expired);
+    log_line(LOG_NOTICE_LEVEL, "DB loaded from disk: %.3f seconds", (double)(now_monotonic_ns() - loading.began_ns) / 1e9);
+}
+
+void loading_ended(struct thread *t) {
+    const struct config *c = config_current();
+    for (uint32_t i = 0; i < server.n_threads; i++) {
+        struct shard *s = loading.loaders[i].shard;
+        s->growing = loading.loaders[i].growing;
+        s->prefetch = (uint8_t)c->prefetch; /* CONFIG SET could not */
+    }
+    atomic_store_explicit(&loading.running, false, memory_order_release);
+    config_limit_memory(c);
+    task_let_all_go(t);
+    tell_main();
 }
 
 enum loading_result loading_run(int signals) {
-    const struct config *c = config_current();
-    uint64_t start_ns = now_monotonic_ns();
-    if (!start(c)) {
+    if (!start()) {
         log_line(LOG_WARNING_LEVEL, "Can't load the DB: out of memory");
         return LOADING_FAILED;
     }
-    if (!wait_for_loaders(signals)) {
-        log_line(LOG_WARNING_LEVEL, "The end was asked for while the DB was loaded");
-        return LOADING_ENDED;
-    }
+    if (!wait_while(are_running, signals)) return LOADING_ENDED;
+    for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(loading.loaders[i].handle, NULL);
     if (!all_good()) return LOADING_FAILED;
-    for (uint32_t i = 0; i < server.n_threads; i++) {
-        loading.keys += loading.loaders[i].keys;
-        loading.expired += loading.loaders[i].expired;
-    }
-    log_line(LOG_NOTICE_LEVEL, "Done loading RDB, keys loaded: %llu, keys expired: %llu.", (unsigned long long)loading.keys,
-        (unsigned long long)loading.expired);
-    log_line(LOG_NOTICE_LEVEL, "DB loaded from disk: %.3f seconds", (double)(now_monotonic_ns() - start_ns) / 1e9);
-    config_limit_memory(c);
-    atomic_store(&loading.running, false);
-    let_go();
-    return LOADING_DONE;
+    sum_up();
+    struct note *n = mi_zalloc(sizeof *n);
+    if (!n) abort();
+    n->message.kind = MESSAGE_LOADED;
+    mailbox_push(&server.threads[0]->returns, &n->message);
+    proactor_wake(NULL, server.threads[0]->proactor);
+    return wait_while(loading_is_running, signals) ? LOADING_DONE : LOADING_ENDED;
 }
 
 void loading_info(struct loading_info *out) {
     *out = (struct loading_info){.running = loading_is_running(),
-        .keys = loading.keys,
-        .expired = loading.expired,
-        .total_bytes = loading.bytes,
-        .began_s = loading.began_s};
-    if (!out->running || !loading.loaders) return;
-    out->loaded_bytes = atomic_load_explicit(&loading.loaders[0].offset, memory_order_relaxed);
+        .keys = read_published(&loading.keys),
+        .expired = read_published(&loading.expired),
+        .total_bytes = read_published(&loading.bytes),
+        .used_mem = read_published(&loading.used_mem),
+        .began_s = atomic_load_explicit(&loading.began_s, memory_order_relaxed)};
+    if (!out->running) return;
+    out->loaded_bytes = out->total_bytes;
+    for (uint32_t i = 0; i < server.n_threads; i++) { /* it is through when the slowest is */
+        uint64_t offset = read_published(&loading.loaders[i].offset);
+        if (offset < out->loaded_bytes) out->loaded_bytes = offset;
+    }
 }

@@ -1,8 +1,9 @@
-/* Loading the snapshot at the start, while clients already connect and are told so.
+/* Loading a snapshot: at the start, while clients already connect and are told so, and for DEBUG RELOAD.
  *
  * A thread for each shard reads the whole file, and makes the keys of its shard; past the others it reads without looking. So it does not matter who wrote the
- * file, nor how many shards there were. The shards stand still meanwhile. A file that is not right to its last byte is no snapshot: the server says where and
- * why, and ends.
+ * file, nor how many shards there were. The shards are the loaders' meanwhile: the loading is a coordinator that has the token, and all of them stand still. What
+ * needs no shard goes on beside it (struct command: on_beside, CMD_BESIDE); INFO shows what the loaders publish as they go. At the start, a file that is not right to its
+ * last byte is no snapshot: the server says where and why, and ends.
  */
 #ifndef SERVER_LOADING_H
 #define SERVER_LOADING_H
@@ -11,21 +12,31 @@
 #include <stdint.h>
 
 #include "server/config.h"
+#include "shard/memory.h"
+#include "shard/shard.h"
+
+struct thread;
 
 /* Main thread, before others start: is there something to load? Then the threads' shards stand still from the start. -1: there is, but it can't be
  * read, which was logged. */
 int loading_prepare(const struct config *c);
-/* Main thread, once the others run: loads, and lets the shards go. signals: what ends it early. FAILED: that was logged. */
+/* Main thread, once the others run: loads, and lets the shards go. signals: what ends it early. */
 enum loading_result { LOADING_DONE, LOADING_FAILED, LOADING_ENDED };
 enum loading_result loading_run(int signals);
+
+/* Thread 0: all loaders have ended, and nothing goes on beside them. */
+void loading_ended(struct thread *t);
 
 bool loading_is_running(void);
 /* What INFO shows. */
 struct loading_info {
     bool running;
-    uint64_t keys, expired, total_bytes, loaded_bytes;
+    uint64_t keys, expired, total_bytes, loaded_bytes, used_mem; /* used_mem: what the file says of its writer */
     int64_t began_s;
 };
 void loading_info(struct loading_info *out);
+/* Of one shard, and of one of its databases, as far as its loader has come. Once a loading has begun. */
+void loading_figures(uint32_t shard, struct shard_stats *stats, struct memory_stats *memory);
+void loading_db_figures(uint32_t shard, uint32_t db, uint64_t *keys, uint64_t *expiring);
 
 #endif

@@ -377,6 +377,7 @@ void outbox_take_returns(struct thread *t) {
         switch ((enum message_kind)m->kind) {
         case MESSAGE_BATCH: came_back(t, (struct batch *)m); break;
         case MESSAGE_HELD: run_held_arrived(t, (struct batch *)m); break;
+        case MESSAGE_BESIDE: run_beside_arrived(t, (struct batch *)m); break;
         case MESSAGE_STOPPED:
             task_stopped(t, n->task);
             mi_free(n);
@@ -386,7 +387,7 @@ void outbox_take_returns(struct thread *t) {
             mi_free(n);
             break;
         case MESSAGE_TOKEN:
-            task_token(t, n->task);
+            task_token(t, n->task, n->value);
             mi_free(n);
             break;
         case MESSAGE_TOKEN_ASK:
@@ -399,6 +400,10 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_HALTED: task_halt_message(t, n); break;
         case MESSAGE_SAVED: saving_message(t, n); break;
         case MESSAGE_SAVE_AND_EXIT: saving_exit_message(t, n); break;
+        case MESSAGE_LOADED:
+            mi_free(n);
+            task_loaded(t);
+            break;
         case MESSAGE_ROOM: mi_free(n); break; /* to be awake is all */
         case MESSAGE_DISK: task_disk_done(t, (struct disk_job *)m); break;
         case MESSAGE_ADOPT:
@@ -471,7 +476,7 @@ static void drain(struct thread *t, struct mailbox *from) {
         else if (m->kind == MESSAGE_UNWATCH) multi_unwatch_arrived(t->shard, m);
         else if (m->kind == MESSAGE_FORGET) waiting_forget_arrived(t->shard, m);
         else if (m->kind == MESSAGE_SERVED) waiting_drop_served(m);
-        else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE && m->kind != MESSAGE_HELD) mi_free(m);
+        else if (m->kind != MESSAGE_BATCH && m->kind != MESSAGE_LATE && m->kind != MESSAGE_HELD && m->kind != MESSAGE_BESIDE) mi_free(m);
     }
 }
 

@@ -466,24 +466,47 @@ static void run_held(struct thread *t, struct batch *b) {
     b->cycles += cycles_now() - start;
 }
 
-void run_send_held(struct thread *t, struct batch *b) {
-    if (b->to == t->id) {
-        run_held(t, b);
-        return;
-    }
-    b->message.kind = MESSAGE_HELD;
+/* It knows of its thread by the shard's number. */
+static void run_beside(struct thread *t, struct batch *b) {
+    uint64_t start = cycles_now();
+    b->replies.resp = b->hops[0].resp;
+    hop_run_whole(t->shard, &b->hops[0], &b->replies);
+    b->cycles += cycles_now() - start;
+}
+
+static void send_to_thread(struct thread *t, struct batch *b, enum message_kind kind) {
+    b->message.kind = kind;
     b->message.armed = NULL; /* nothing else of this turn is with it */
     mailbox_push(&t->server->threads[b->to]->returns, &b->message);
     thread_want_wake(t, b->to);
 }
 
-/* Of a coordinator that holds this thread's shard. */
-void run_held_arrived(struct thread *t, struct batch *b) {
-    run_held(t, b);
+void run_send_held(struct thread *t, struct batch *b) {
+    if (b->to == t->id) run_held(t, b);
+    else send_to_thread(t, b, MESSAGE_HELD);
+}
+
+void run_send_beside(struct thread *t, struct batch *b) {
+    if (b->to == t->id) run_beside(t, b);
+    else send_to_thread(t, b, MESSAGE_BESIDE);
+}
+
+static void goes_home(struct thread *t, struct batch *b) {
     b->message.kind = MESSAGE_BATCH;
     b->message.armed = &t->server->threads[b->message.from]->armed;
     b->message.sequence = 0;
     send_back(t, b);
+}
+
+/* Of a coordinator that holds this thread's shard. */
+void run_held_arrived(struct thread *t, struct batch *b) {
+    run_held(t, b);
+    goes_home(t, b);
+}
+
+void run_beside_arrived(struct thread *t, struct batch *b) {
+    run_beside(t, b);
+    goes_home(t, b);
 }
 
 /* The next slice of the first of the plain hops that go on in slices. */

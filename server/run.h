@@ -21,5 +21,8 @@ void run_record_all(struct batch *first);
 void run_send_held(struct thread *t, struct batch *b);
 /* MESSAGE_HELD: of a coordinator that holds this thread's shard. */
 void run_held_arrived(struct thread *t, struct batch *b);
+/* The same for a piece that touches no shard, whoever has it (struct command: on_beside). MESSAGE_BESIDE. */
+void run_send_beside(struct thread *t, struct batch *b);
+void run_beside_arrived(struct thread *t, struct batch *b);
 
 #endif

@@ -8,6 +8,7 @@
 #include "server/conn.h"
 #include "server/course.h"
 #include "server/disk.h"
+#include "server/loading.h"
 #include "server/reply.h"
 #include "server/saving.h"
 #include "server/thread.h"
@@ -128,7 +129,7 @@ void shutdown_command(struct thread *t, struct conn *c, const struct command *ro
     struct shutdown x;
     bool good = parse_shutdown(argv, argc, &x);
     if (good && !x.abort) {
-        bool saves = x.save || (!x.nosave && t->config->n_save);
+        bool saves = !loading_is_running() && (x.save || (!x.nosave && t->config->n_save)); /* what is loaded is the file's */
         if (!saves) {
             end_process(c, EXIT_NOT_SAVING);
             return;

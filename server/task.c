@@ -28,6 +28,7 @@
 
 #include "io/clock.h"
 #include "server/course.h"
+#include "server/loading.h"
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/run.h"
@@ -516,10 +517,27 @@ static bool hash_keys(struct thread *t, struct task *k, const struct key_range *
     return true;
 }
 
+/* The loaders have the shards: the pieces run on their threads at once. */
+static void all_beside(struct thread *t, struct task *k) {
+    struct batch *own = NULL;
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        uint32_t s = (t->id + 1 + i) % t->n_threads; /* the own one is the last */
+        k->outstanding++;
+        own = task_piece(t, k, s, k->argv, k->argc, 0, NULL, 1, 0);
+        own->hops[0].run = k->row->on_beside;
+        run_send_beside(t, own);
+    }
+    task_piece_done(t, own);
+}
+
 void task_start_all(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct task *k = task_new(t, c, row, TASK_ALL, argv, argc, true);
     if (!k) {
         task_no_memory(t, c);
+        return;
+    }
+    if (__builtin_expect(loading_is_running() && row->on_beside, 0)) {
+        all_beside(t, k);
         return;
     }
     for (uint32_t s = 0; s < t->n_threads; s++) send_piece(t, k, s, k->argv, argc, 0, NULL, 1, 0);
@@ -590,7 +608,7 @@ struct task *task_new_hashed(struct thread *t, struct conn *c, const struct comm
 
 void task_ask_for_token(struct thread *t, struct task *k) {
     t->stats.exclusives++;
-    send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, 0);
+    send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, k->row && k->kind == TASK_EXCLUSIVE && k->row->flags & CMD_BESIDE);
 }
 
 void task_start_cut(struct thread *t, task_cut *cut) {
@@ -614,19 +632,49 @@ static void send_sliced(struct thread *t, struct task *k, uint32_t shard, uint64
 
 void task_go_on_in_slices(struct thread *t, struct task *k) { send_sliced(t, k, t->id, k->hop.state); }
 
-static void give_token(struct thread *t) {
-    if (t->token_out || !t->token_n) return;
-    struct note *n = t->token_queue[t->token_first++ % t->token_capacity];
+/* The first that waits; beside: of those that may be beside the loading. NULL: nobody. */
+static struct note *take_waiting(struct thread *t, bool beside) {
+    uint32_t capacity = t->token_capacity, i = 0;
+    while (i < t->token_n && beside && !t->token_queue[(t->token_first + i) % capacity]->value) i++;
+    if (i == t->token_n) return NULL;
+    struct note *n = t->token_queue[(t->token_first + i) % capacity];
+    for (; i; i--) t->token_queue[(t->token_first + i) % capacity] = t->token_queue[(t->token_first + i - 1) % capacity];
+    t->token_first++;
     t->token_n--;
-    t->token_out = true;
-    send_note(t, n->message.from, false, MESSAGE_TOKEN, n->task, 0);
+    return n;
+}
+
+static void give_token(struct thread *t) {
+    bool beside = t->token == TOKEN_LOADING;
+    struct note *n = beside || t->token == TOKEN_HERE ? take_waiting(t, beside) : NULL;
+    if (!n) return;
+    t->token = beside ? TOKEN_BESIDE : TOKEN_OUT;
+    send_note(t, n->message.from, false, MESSAGE_TOKEN, n->task, beside);
     mi_free(n);
+}
+
+/* The loading is a coordinator as any other from here on, about to let go. */
+static void end_loading(struct thread *t) {
+    t->loaded = false;
+    t->token = TOKEN_OUT;
+    loading_ended(t);
+}
+
+void task_loaded(struct thread *t) {
+    t->loaded = true;
+    if (t->token == TOKEN_LOADING) end_loading(t);
+}
+
+static void token_is_back(struct thread *t) {
+    bool was_beside = t->token == TOKEN_BESIDE;
+    t->token = was_beside ? TOKEN_LOADING : TOKEN_HERE;
+    if (was_beside && t->loaded) end_loading(t);
 }
 
 /* At most one waits a connection, so the queue is bounded by the clients. */
 void task_token_message(struct thread *t, struct note *n) {
     if (n->message.kind == MESSAGE_TOKEN_BACK) {
-        t->token_out = false;
+        token_is_back(t);
         mi_free(n);
     } else {
         if (t->token_n == t->token_capacity) {
@@ -644,8 +692,52 @@ void task_token_message(struct thread *t, struct note *n) {
     give_token(t);
 }
 
+static void run_fanout(struct thread *t, struct task *k, struct shard *const *shards) {
+    do
+        for (uint32_t s = 0; s < t->n_threads; s++)
+            if (k->pieces[s]) k->pieces[s]->hops[0].run(shards[s], &k->pieces[s]->hops[0], &k->pieces[s]->replies);
+    while (task_merge_wave(t, k) && task_deal_wave(t, k));
+}
+
+static struct hop exclusive_hop(const struct task *k) {
+    return (struct hop){.origin = k->conn,
+        .hash = k->n_keys ? k->hashes[0] : 0,
+        .argv = k->argv,
+        .hashes = k->hashes,
+        .argc = k->argc,
+        .db = k->conn->db,
+        .resp = k->conn->resp,
+        .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
+        .n_keys = k->n_keys,
+        .key_first = k->key_first,
+        .key_step = k->key_step,
+        .row = k->row->number};
+}
+
+static void run_exclusive(struct thread *t, struct task *k, const struct spread *x) {
+    uint64_t start = cycles_now();
+    k->hop = exclusive_hop(k);
+    atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);
+    if (k->kind == TASK_FANOUT) run_fanout(t, k, x->shards);
+    else k->row->on_spread(x, &k->hop, task_output(t, k));
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    k->cycles = cycles_now() - start;
+}
+
+/* The loading goes on, with the shards. */
+static void run_exclusive_beside(struct thread *t, struct task *k) {
+    run_exclusive(t, k, &(struct spread){NULL, 0});
+    thread_take_config(t);
+    send_note(t, 0, false, MESSAGE_TOKEN_BACK, NULL, 0);
+    task_finish(t, k);
+}
+
 /* First no transaction may be under way, and none begins. */
-void task_token(struct thread *t, struct task *k) {
+void task_token(struct thread *t, struct task *k, bool beside) {
+    if (beside) {
+        run_exclusive_beside(t, k);
+        return;
+    }
     k->outstanding = t->n_threads;
     for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_HALT, k, 0);
 }
@@ -686,13 +778,6 @@ void task_go_on(struct thread *t) {
     transact_resume(t);
 }
 
-static void run_fanout(struct thread *t, struct task *k, struct shard *const *shards) {
-    do
-        for (uint32_t s = 0; s < t->n_threads; s++)
-            if (k->pieces[s]) k->pieces[s]->hops[0].run(shards[s], &k->pieces[s]->hops[0], &k->pieces[s]->replies);
-    while (task_merge_wave(t, k) && task_deal_wave(t, k));
-}
-
 void task_let_all_go(struct thread *t) {
     for (uint32_t s = 0; s < t->n_threads; s++) { /* what came while they stood still goes to who waits for it, before anybody else */
         struct shard *shard = t->server->threads[s]->shard;
@@ -728,25 +813,7 @@ void task_stopped(struct thread *t, struct task *k) {
         k->course->on(t, k, k->of);
         return;
     }
-    k->hop = (struct hop){.origin = k->conn,
-        .hash = k->n_keys ? k->hashes[0] : 0,
-        .argv = k->argv,
-        .hashes = k->hashes,
-        .argc = k->argc,
-        .db = k->conn->db,
-        .resp = k->conn->resp,
-        .flags = (uint8_t)(HOP_WRITE | (k->conn->no_touch ? HOP_NO_TOUCH : 0)),
-        .n_keys = k->n_keys,
-        .key_first = k->key_first,
-        .key_step = k->key_step,
-        .row = k->row->number};
-    struct spread x = {shards, t->n_threads};
-    uint64_t start = cycles_now();
-    atomic_store_explicit(&t->running, k->row->number, memory_order_relaxed);
-    if (k->kind == TASK_FANOUT) run_fanout(t, k, shards);
-    else k->row->on_spread(&x, &k->hop, task_output(t, k));
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    k->cycles = cycles_now() - start;
+    run_exclusive(t, k, &(struct spread){shards, t->n_threads});
     mi_free(shards);
     task_let_all_go(t);
     if (k->hop.state) task_go_on_in_slices(t, k);

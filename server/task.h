@@ -17,6 +17,10 @@ void task_start_exclusive(
 typedef void task_cut(struct thread *t, const struct spread *x);
 void task_start_cut(struct thread *t, task_cut *cut);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
+/* All shards that a coordinator held go on. */
+void task_let_all_go(struct thread *t);
+/* Thread 0: the loaders have ended. */
+void task_loaded(struct thread *t);
 /* A piece has come back, or was run here. */
 void task_piece_done(struct thread *t, struct batch *b);
 /* Numbers for the transactions that this flush has pushed: before it arms them (shard/schedule.h). */
@@ -32,7 +36,7 @@ void task_stopped(struct thread *t, struct task *task);
 /* Goes on with the tasks that put texts together. True: there is more to do at once. */
 bool task_run_merges(struct thread *t);
 void task_disk_done(struct thread *t, struct disk_job *job);
-void task_token(struct thread *t, struct task *task);
+void task_token(struct thread *t, struct task *task, bool beside);
 void task_token_message(struct thread *t, struct note *n);
 /* Frees a task that is under way (at the end of the process). */
 void task_drop(struct task *task, uint32_t n_threads);

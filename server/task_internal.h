@@ -89,8 +89,6 @@ void task_forget_wave(struct thread *t, struct task *k);
 /* Waits for the token; then the command runs while all shards stand still. */
 void task_ask_for_token(struct thread *t, struct task *k);
 
-/* All shards that are held go on. */
-void task_let_all_go(struct thread *t);
 /* Puts the pieces of a PLAN_ALL command together, in one go. */
 void task_merge_at_once(struct thread *t, struct task *k);
 /* The replies of all pieces, one after the other. */

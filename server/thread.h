@@ -77,13 +77,18 @@ enum message_kind {
     MESSAGE_HALT,          /* returns: start no transaction, and say when yours have ended */
     MESSAGE_HALTED,        /* returns: so it is */
     MESSAGE_HELD,          /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
+    MESSAGE_BESIDE,        /* returns: a batch that looks at the receiver only, not at its shard: run it, to its end */
     MESSAGE_UNWATCH,       /* requests: a watcher's keys are to be forgotten */
     MESSAGE_FORGET,        /* requests: who waited for keys does so no more */
     MESSAGE_SERVED,        /* returns: a parked command was served */
     MESSAGE_ROOM,          /* returns: a snapshot that waited for its file may go on */
     MESSAGE_SAVED,         /* returns, thread 0: a snapshot's file is done */
     MESSAGE_SAVE_AND_EXIT, /* returns, thread 0: the process shall end, but not without a snapshot */
+    MESSAGE_LOADED,        /* returns, thread 0: the loaders have ended */
 };
+
+/* Where the token of the coordinators is. While data are loaded it is the loading's, and what needs no shard may have it beside that, one at a time. */
+enum token { TOKEN_HERE, TOKEN_OUT, TOKEN_LOADING, TOKEN_BESIDE };
 
 /* What a piece asks of its shard. */
 enum piece_order {
@@ -251,7 +256,8 @@ struct thread {
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
     uint32_t token_first, token_n, token_capacity;
-    bool token_out;
+    uint8_t token; /* enum token */
+    bool loaded;   /* the loaders have ended; somebody is beside them yet */
     pthread_t handle;
 };
 

@@ -1,0 +1,170 @@
+"""While data are loaded: what is answered, what is shown, what ends it; and that the file stays what it is."""
+
+import os
+import random
+import signal
+
+import pytest
+
+from resp import Client, Error, encode
+from server import Server, wait_for
+
+RANDOM = random.Random(20261203)
+LOADING = b'LOADING Redis is loading the dataset in memory'
+KEYS = 3000
+DELAY_US = 3000
+
+
+@pytest.fixture(scope='module')
+def file():
+    """A snapshot of some keys in two databases."""
+    with Server(threads=1) as maker:
+        c = maker.client()
+        c.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(100)) for i in range(KEYS)])
+        c.pipeline([('SELECT', 2), *(('SET', 't%d' % i, i, 'EX', 100000) for i in range(300)), ('SELECT', 0)])
+        assert c.command('SAVE') == b'OK'
+        with open(os.path.join(maker.directory, 'dump.rdb'), 'rb') as f:
+            return f.read()
+
+
+@pytest.fixture
+def loads(start, tmp_path, file):
+    """Starts a server that takes its time to load that file; and returns as soon as it can be asked."""
+    def loads(*options, save='', delay=DELAY_US, **more):
+        with open(tmp_path / 'dump.rdb', 'wb') as f:
+            f.write(file)
+        server = start(options=[('dir', tmp_path), ('save', save), ('key-load-delay', delay), *options], wait=False, tolerate_faults=True, **more)
+        wait_for(lambda: asked(server))
+        return server
+    return loads
+
+
+def asked(server):
+    assert server.alive(), server.log()
+    try:
+        with Client(server.address(), timeout=5) as c:
+            return c.command('ECHO', 'x') == b'x'
+    except OSError:
+        return False
+
+
+def persistence(client):
+    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
+    return dict(line.split(':', 1) for line in lines if ':' in line)
+
+
+def wait_loaded(client):
+    client.command('CONFIG', 'SET', 'key-load-delay', 0)
+    wait_for(lambda: persistence(client)['loading'] == '0')
+
+
+def test_info_shows_how_far_it_is(loads, file):
+    c = loads().client()
+    first = persistence(c)
+    assert first['loading'] == '1' and int(first['loading_total_bytes']) == len(file)
+    assert abs(int(first['loading_start_time']) - int(c.command('TIME')[0])) < 600
+    seen = 0
+    for _ in range(3):
+        now = wait_for(lambda: next((p for p in [persistence(c)] if int(p['loading_loaded_bytes']) > seen), None))
+        seen = int(now['loading_loaded_bytes'])
+        assert now['loading'] == '1' and 0 < seen < len(file)
+        assert now['loading_loaded_perc'] == '%.2f' % (seen / len(file) * 100) and int(now['loading_eta_seconds']) > 0 and int(now['loading_rdb_used_mem']) > KEYS * 100
+    keyspace = bytes(c.command('INFO', 'keyspace'))
+    assert 0 < int(keyspace.split(b'db0:keys=')[1].split(b',')[0]) < KEYS
+    assert int(bytes(c.command('INFO', 'memory')).split(b'used_memory:')[1].split(b'\r')[0]) > 0
+    for section in ('all', 'everything', 'threads', 'stats'):
+        assert len(c.command('INFO', section)) > 300
+    wait_loaded(c)
+    last = persistence(c)
+    assert 'loading_loaded_bytes' not in last and last['rdb_last_load_keys_loaded'] == str(KEYS + 300)
+    assert c.command('DBSIZE') == KEYS and b'db2:keys=300,expires=300' in bytes(c.command('INFO', 'keyspace'))
+
+
+ASKED = [
+    ('PING',), ('ECHO', 'x'), ('GET', 'k1'), ('SET', 'a', 1), ('DEL', 'k1'), ('DBSIZE',), ('KEYS', '*'), ('SCAN', 0), ('FLUSHALL',), ('SWAPDB', 0, 1), ('SELECT', 1), ('SELECT', 0), ('SAVE',), ('BGSAVE',),
+    ('LASTSAVE',), ('TIME',), ('INFO',), ('INFO', 'memory'), ('CONFIG', 'GET', 'maxclients'), ('CONFIG', 'SET', 'maxmemory-samples', 6), ('CONFIG', 'RESETSTAT'), ('CLIENT', 'ID'), ('CLIENT', 'GETNAME'),
+    ('CLIENT', 'SETNAME', 'me'), ('CLIENT', 'LIST'), ('CLIENT', 'INFO'), ('CLIENT', 'KILL', 'ID', 999999), ('CLIENT', 'UNBLOCK', 999999), ('SLOWLOG', 'LEN'), ('SLOWLOG', 'GET'), ('SLOWLOG', 'RESET'),
+    ('LATENCY', 'LATEST'), ('LATENCY', 'HISTORY', 'command'), ('LATENCY', 'RESET'), ('LATENCY', 'HISTOGRAM'), ('COMMAND', 'COUNT'), ('MEMORY', 'DOCTOR'), ('MEMORY', 'USAGE', 'k1'), ('OBJECT', 'ENCODING', 'k1'),
+    ('ROLE',), ('DUMP', 'k1'), ('RESTORE', 'x', 0, 'y'), ('EXPIRE', 'k1', 5), ('RANDOMKEY',), ('TYPE', 'k1'), ('MGET', 'k1', 'k2'), ('MSET', 'a', 1, 'b', 2), ('BLPOP', 'l', 0), ('LPUSH', 'l', 1), ('WAIT', 0, 0),
+    ('LOLWUT',), ('MULTI',), ('DISCARD',), ('SHUTDOWN', 'ABORT'), ('SHUTDOWN', 'x'), ('RESET',), ('AUTH', 'x'), ('HELLO', 2), ('NOSUCH',), ('GET',),
+]
+
+
+def kind(reply):
+    return bytes(reply)[:25] if isinstance(reply, Error) else type(reply)
+
+
+def test_the_same_is_answered_as_by_redis(loads, tmp_path, file):
+    """At once, all of it: nothing waits for the end."""
+    folder = tmp_path / 'redis'
+    folder.mkdir()
+    (folder / 'dump.rdb').write_bytes(file)
+    redis = Server(kind='redis', options=[('dir', folder), ('key-load-delay', 3000), ('loading-process-events-interval-bytes', 1024)], wait=False)
+    try:
+        wait_for(lambda: asked(redis))
+        a, b = redis.client(), loads().client()
+        for command in ASKED:
+            expected, got = a.command(*command), b.command(*command)
+            assert kind(got) == kind(expected), (command, expected, got)
+        assert persistence(b)['loading'] == '1' and a.command('GET', 'x') == LOADING
+        wait_loaded(b)
+        assert b.command('CONFIG', 'GET', 'maxmemory-samples') == [b'maxmemory-samples', b'6']
+    finally:
+        redis.kill()
+
+
+def test_the_end_leaves_the_file_as_it_is(loads, tmp_path, file):
+    """With save points, which make an end save otherwise."""
+    for end in (('SHUTDOWN',), ('SHUTDOWN', 'SAVE'), ('SHUTDOWN', 'NOSAVE'), signal.SIGTERM, signal.SIGINT):
+        server = loads(save='3600 1', delay=20000)
+        c = server.client()
+        assert c.command('GET', 'k1') == LOADING
+        if isinstance(end, tuple):
+            c.send(encode(*end))
+        else:
+            server.process.send_signal(end)
+        assert server.wait_end() == 0
+        assert (tmp_path / 'dump.rdb').read_bytes() == file
+
+
+def test_a_signal_for_the_log_ends_nothing(loads, tmp_path):
+    server = loads(('logfile', str(tmp_path / 'log')))
+    os.rename(tmp_path / 'log', tmp_path / 'log.1')
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: (tmp_path / 'log').exists())
+    wait_loaded(server.client())
+    assert server.client().command('DBSIZE') == KEYS
+
+
+def test_the_configuration_may_be_set_again_and_again(loads):
+    server = loads()
+    clients = [server.client() for _ in range(8)]
+    for i in range(100):
+        assert clients[i % 8].command('CONFIG', 'SET', 'maxmemory-samples', i + 1, 'maxmemory', (i + 1) * 1000000000) == b'OK'
+        assert clients[(i + 1) % 8].command('CONFIG', 'GET', 'maxmemory-samples') == [b'maxmemory-samples', b'%d' % (i + 1)]
+        assert persistence(clients[(i + 2) % 8])['loading'] == '1'
+    for c in clients:       # those beside the end
+        c.send(b''.join(encode('CONFIG', 'SET', 'key-load-delay', 0) + encode('CONFIG', 'GET', 'key-load-delay') for _ in range(100)))
+    for c in clients:
+        for _ in range(100):
+            assert c.read() == b'OK' and c.read() == [b'key-load-delay', b'0']
+    wait_loaded(clients[0])
+    assert clients[1].pipeline([('SET', 'new', 1), ('GET', 'new'), ('DBSIZE',)]) == [b'OK', b'1', KEYS + 1]
+    assert clients[2].command('CONFIG', 'GET', 'maxmemory') == [b'maxmemory', b'100000000000']
+
+
+def test_what_needs_the_shards_waits_for_them(loads):
+    server = loads()
+    c, d = server.client(), server.client()
+    c.send(encode('MULTI') + encode('CONFIG', 'SET', 'maxmemory-samples', 9) + encode('SELECT', 0) + encode('EXEC'))
+    d.send(encode('WATCH', 'k1') + encode('MULTI') + encode('ECHO', 'x') + encode('EXEC'))
+    assert [c.read() for _ in range(3)] == [b'OK', b'QUEUED', b'QUEUED']
+    wait_loaded(server.client())
+    assert c.read() == [b'OK', b'OK'] and [d.read() for _ in range(4)] == [b'OK', b'OK', b'QUEUED', [b'x']]
+
+
+def test_more_than_maxmemory_is_loaded(loads):
+    c = loads(('maxmemory', 100000), delay=0).client()
+    wait_loaded(c)
+    assert c.command('DBSIZE') == KEYS
+    assert c.command('SET', 'new', 'x' * 1000).startswith(b'OOM') and c.command('DEL', 'k1') == 1
