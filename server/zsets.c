@@ -129,24 +129,9 @@ void zset_built(struct zset_building *b) {
     if (!zset_is_empty(b->x)) zset_show(b->x, b->longest);
 }
 
-/* Small ones keep no -0. */
-static bool drop_signs(struct zset *x) {
-    struct zset_bound b = {.by = ZSET_BY_SCORE};
-    struct zset_item m;
-    for (uint64_t rank = zset_before(x, &b), n = zset_count(x); rank < n; rank++) {
-        char scratch[INT64_TEXT_SIZE];
-        struct field_name name;
-        zset_at(x, rank, &m);
-        if (m.score != 0) return true;
-        zset_name_of(x, &m, scratch, &name);
-        if (zset_put(x, &name, &m, 0)) return false;
-    }
-    return true;
-}
-
 void zset_store_result(struct shard *s, struct key *k, struct zset *result, bool good, struct reply *r) {
     uint64_t n = zset_count(result);
-    if (good && n && !zset_is_shown_large(result)) good = drop_signs(result);
+    if (good && n && !zset_is_shown_large(result)) good = !zset_drop_signs(result);
     if (!good) zset_drop(s, result);
     if (!good || zset_replace(s, k, result, KEY_STORE)) reply_refused(s, r);
     else reply_int(r, (int64_t)n);

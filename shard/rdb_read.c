@@ -316,18 +316,23 @@ static void *made(const struct making *m, enum entry_encoding *encoding) {
     return f->map ? (void *)f->map : (void *)f->page;
 }
 
-/* What clients are told of its encoding. */
-static void show(struct making *m) {
-    if (m->type == TYPE_ZSET) zset_show_large(&m->zset, m->long_text || zset_count(&m->zset) > (uint64_t)m->limits->zset_entries);
-    else if (m->type == TYPE_HASH && (m->long_text || fields_count(&m->fields) > (uint64_t)m->limits->hash_entries))
+/* What clients are told of its encoding, and what follows from it. False: no memory. */
+static bool show(struct making *m) {
+    if (m->type == TYPE_ZSET) {
+        bool large = m->long_text || zset_count(&m->zset) > (uint64_t)m->limits->zset_entries;
+        zset_show_large(&m->zset, large);
+        return large || !zset_drop_signs(&m->zset);
+    }
+    if (m->type == TYPE_HASH && (m->long_text || fields_count(&m->fields) > (uint64_t)m->limits->hash_entries))
         fields_set_flags(&m->fields, FIELDS_SHOWN_LARGE);
+    return true;
 }
 
 static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
     enum entry_encoding encoding;
     if (m->part) return rdb_wrong(m->x, "a field without a value");
     if (!made(m, &encoding)) return rdb_wrong(m->x, "an empty container");
-    show(m);
+    if (!show(m)) return no_memory(m);
     void *container = made(m, &encoding);
     return !key_replace_timed(m->s, k, m->type, encoding, container, expire_at_ms, m->first_time_ms, event) || no_memory(m);
 }

@@ -517,6 +517,20 @@ void zset_show_large(struct zset *x, bool large) {
     else x->page->flags = (uint8_t)flags;
 }
 
+int zset_drop_signs(struct zset *x) {
+    const struct zset_bound zero = {.by = ZSET_BY_SCORE};
+    struct zset_item m;
+    for (uint64_t rank = zset_before(x, &zero), n = zset_count(x); rank < n; rank++) {
+        char scratch[INT64_TEXT_SIZE];
+        struct field_name name;
+        zset_at(x, rank, &m);
+        if (m.score != 0) return 0;
+        zset_name_of(x, &m, scratch, &name);
+        if (zset_put(x, &name, &m, 0)) return -ENOMEM;
+    }
+    return 0;
+}
+
 void zset_free(struct zset *x, struct trash **large) {
     if (x->large && large) {
         x->large->trash = (struct trash){*large, free_large_some};

@@ -58,6 +58,8 @@ size_t zset_memory(const struct zset *x);
 /* Whether clients are shown the large encoding (skiplist). Not for empty ones. Whoever adds members says so once they cross a limit of the configuration. */
 bool zset_is_shown_large(const struct zset *x);
 void zset_show_large(struct zset *x, bool large);
+/* What is shown as a small one has no -0 in Redis: those become 0. -ENOMEM: not all did. */
+int zset_drop_signs(struct zset *x);
 
 /* ---- members ---- */
 

@@ -16,6 +16,7 @@
 #include "shard/rdb_read.h"
 #include "shard/rdb_write.h"
 #include "shard/shard.h"
+#include "tests/lib/values.h"
 
 #define NOW_MS INT64_C(1700000000000)
 #define LATER_MS (NOW_MS + 100000)
@@ -109,7 +110,12 @@ static void make(struct shard *s, enum kind kind, uint32_t n) {
             break;
         case ZSET:
             zset_name(&zset, text, size, &name);
-            assert_int_equal(zset_put(&zset, &name, NULL, below(9) ? (double)(int64_t)draw() / 1e9 : below(2) ? INFINITY : -0.0), 0);
+            assert_int_equal(zset_put(&zset, &name, NULL,
+                                 below(9)                      ? (double)(int64_t)draw() / 1e9
+                                     : below(2)                ? INFINITY
+                                     : n > limits.zset_entries ? -0.0
+                                                               : 0),
+                0);
             break;
         default: {
             int64_t at_ms = kind == TIMED && below(2) ? NOW_MS + 1 + below(1000000) : FIELD_NEVER;
@@ -131,80 +137,12 @@ static void make(struct shard *s, enum kind kind, uint32_t n) {
 
 /* ---- comparing ---- */
 
-static void same_fields(const struct fields *a, const struct fields *b) {
-    struct fields_walk w = {0};
-    struct field x, y;
-    char scratch[INT64_TEXT_SIZE], mine[INT64_TEXT_SIZE], others[INT64_TEXT_SIZE];
-    assert_int_equal(fields_count(a), fields_count(b));
-    while (fields_next(a, &w, &x)) {
-        struct field_name name;
-        uint32_t size, n, m;
-        const char *text = packed_text(x.name, scratch, &size);
-        field_name(b, text, size, &name);
-        assert_true(fields_find(b, &name, &y));
-        assert_true(x.expires_at_ms == y.expires_at_ms);
-        assert_true(!x.value == !y.value);
-        if (!x.value) continue;
-        const char *p = packed_text(x.value, mine, &n), *q = packed_text(y.value, others, &m);
-        assert_true(n == m && !memcmp(p, q, n));
-    }
-}
-
-static void same_lists(const struct list *a, const struct list *b) {
-    struct list_walk v = list_walk_from(a, 0, LIST_TAIL), w = list_walk_from(b, 0, LIST_TAIL);
-    struct list_item x, y;
-    char mine[INT64_TEXT_SIZE], others[INT64_TEXT_SIZE];
-    assert_int_equal(list_count(a), list_count(b));
-    while (list_next(a, &v, &x)) {
-        uint32_t n, m;
-        assert_true(list_next(b, &w, &y));
-        const char *p = list_text(&x, mine, &n), *q = list_text(&y, others, &m);
-        assert_true(n == m && !memcmp(p, q, n));
-    }
-}
-
-static void same_zsets(const struct zset *a, const struct zset *b) {
-    struct zset_walk v, w;
-    struct zset_item x, y;
-    char mine[INT64_TEXT_SIZE], others[INT64_TEXT_SIZE];
-    assert_int_equal(zset_count(a), zset_count(b));
-    zset_begin(a, &v, 0, UINT64_MAX, false);
-    zset_begin(b, &w, 0, UINT64_MAX, false);
-    while (zset_next(a, &v, &x)) {
-        uint32_t n, m;
-        assert_true(zset_next(b, &w, &y));
-        const char *p = zset_text(&x, mine, &n), *q = zset_text(&y, others, &m);
-        assert_true(n == m && !memcmp(p, q, n) && !memcmp(&x.score, &y.score, sizeof x.score));
-    }
-}
-
 static void same(struct shard *s, struct shard *t, const char *name) {
     struct key a = find(s, name), b = find(t, name);
     assert_non_null(a.entry);
     assert_non_null(b.entry);
-    assert_int_equal(entry_type(a.entry), entry_type(b.entry));
-    assert_int_equal(entry_encoding(a.entry), entry_encoding(b.entry));
-    assert_true(entry_expiry(a.entry) == entry_expiry(b.entry));
-    assert_true(entry_fields_time(a.entry) == entry_fields_time(b.entry));
-    if (entry_type(a.entry) == TYPE_STRING) {
-        char mine[INT64_TEXT_SIZE], others[INT64_TEXT_SIZE];
-        size_t n, m;
-        const char *p = key_string(&a, mine, &n), *q = key_string(&b, others, &m);
-        assert_true(n == m && !memcmp(p, q, n));
-    } else if (entry_type(a.entry) == TYPE_LIST) {
-        struct list x = list_open(s, &a, -2), y = list_open(t, &b, -2);
-        same_lists(&x, &y);
-    } else if (entry_type(a.entry) == TYPE_ZSET) {
-        struct zset x = zset_open(s, &a), y = zset_open(t, &b);
-        same_zsets(&x, &y);
-    } else if (entry_encoding(a.entry) == ENC_INTSET) {
-        const struct intset *x = entry_pointer(a.entry), *y = entry_pointer(b.entry);
-        assert_int_equal(intset_count(x), intset_count(y));
-        for (uint32_t i = 0; i < intset_count(x); i++) assert_true(intset_at(x, i) == intset_at(y, i));
-    } else {
-        struct fields x = key_fields(s, &a), y = key_fields(t, &b);
-        same_fields(&x, &y);
-    }
+    const char *difference = values_differ(s, &a, t, &b);
+    if (difference) fail_msg("%s", difference);
 }
 
 /* ---- written, read ---- */
@@ -467,6 +405,33 @@ static void packed_forms_are_read_or_refused(void **state) {
     }
 }
 
+/* As in Redis, which keeps its sign in a skiplist only. */
+static void a_small_sorted_set_has_no_negative_zero(void **state) {
+    struct shard **two = *state;
+    struct rdb_source x;
+    struct zset_item m;
+    struct field_name name;
+    for (unsigned n = 3; n <= 300; n += 297) {
+        struct rdb_buffer b = {0};
+        rdb_put_length(&b, n);
+        for (unsigned i = 0; i < n; i++) {
+            double score = i == 1 ? -0.0 : i == 2 ? -1 : i;
+            rdb_put_int(&b, i);
+            rdb_put_bytes(&b, &score, sizeof score);
+        }
+        assert_true(read_back(two[0], "key", RDB_ZSET, b.bytes, b.length, &x));
+        struct key k = find(two[0], "key");
+        struct zset zset = zset_open(two[0], &k);
+        zset_name(&zset, "1", 1, &name);
+        assert_true(zset_find(&zset, &name, &m));
+        assert_true(m.score == 0);
+        assert_int_equal(signbit(m.score) != 0, n > 3);
+        assert_int_equal(zset_count(&zset), n);
+        forget(two[0], "key");
+        rdb_buffer_drop(&b);
+    }
+}
+
 static void times_of_fields_are_read_in_all_four_forms(void **state) {
     struct shard **two = *state;
     static const struct example examples[] = {
@@ -531,6 +496,7 @@ int main(void) {
         cmocka_unit_test(lengths_and_numbers_take_as_few_bytes_as_they_can),
         cmocka_unit_test_setup_teardown(damage_leaves_nothing_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(packed_forms_are_read_or_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_small_sorted_set_has_no_negative_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(times_of_fields_are_read_in_all_four_forms, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_memory_leaves_nothing_behind, setup, teardown),
     };
