@@ -25,7 +25,7 @@
 
 static struct {
     /* Written by who begins, while all shards are held, or by thread 0 at the end; read by any. */
-    _Atomic bool running, urgent, failed, refuses;
+    _Atomic bool running, urgent, failed;
     _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total, extra, extra_peak, extra_last;
     _Atomic uint64_t *kept; /* bytes, by shard */
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
@@ -46,7 +46,12 @@ static int64_t now_s(void) { return now_realtime_ms() / 1000; }
 
 bool saving_is_running(void) { return atomic_load_explicit(&saving.running, memory_order_acquire); }
 bool saving_is_urgent(void) { return atomic_load_explicit(&saving.urgent, memory_order_relaxed); }
-bool saving_refuses_writes(void) { return atomic_load_explicit(&saving.refuses, memory_order_relaxed); }
+
+bool saving_refuses_writes(void) {
+    if (__builtin_expect(!atomic_load_explicit(&saving.failed, memory_order_relaxed), 1)) return false;
+    const struct config *c = config_current();
+    return c->n_save && c->stop_writes_on_bgsave_error;
+}
 
 /* ---- what the shards put ---- */
 
@@ -222,11 +227,6 @@ const char *saving_begin(const struct spread *x, struct disk_job *waiter) {
 
 /* ---- the end ---- */
 
-static void look_whether_to_refuse(const struct config *c) {
-    bool refuses = atomic_load_explicit(&saving.failed, memory_order_relaxed) && c->n_save && c->stop_writes_on_bgsave_error;
-    atomic_store_explicit(&saving.refuses, refuses, memory_order_relaxed);
-}
-
 static void note_result(void) {
     bool good = !saving.why[0];
     int64_t took = now_s() - atomic_load(&saving.began_s);
@@ -234,7 +234,6 @@ static void note_result(void) {
     saving.file = NULL;
     atomic_store(&saving.open, 0);
     atomic_store(&saving.failed, !good);
-    look_whether_to_refuse(config_current());
     atomic_store(&saving.took_s, took);
     atomic_store(&saving.extra_last, atomic_load(&saving.extra_peak));
     if (good) {
@@ -357,7 +356,6 @@ static int64_t last_save_s(void) {
 void saving_cron(struct thread *t) {
     const struct config *c = t->config;
     bool failed = atomic_load_explicit(&saving.failed, memory_order_relaxed);
-    look_whether_to_refuse(c);
     if (!c->n_save || saving_is_running()) return;
     int64_t now = t->now_ms / 1000;
     if (failed && now - atomic_load(&saving.tried_s) <= RETRY_S) return;
