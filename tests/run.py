@@ -353,17 +353,25 @@ def fuzz():
         start = time.monotonic()
         work = os.path.join(directory, 'found', target)
         os.makedirs(work, exist_ok=True)
-        corpus = os.path.join(ROOT, 'tests', 'fuzz', 'corpus', target[len('fuzz_'):])
-        dictionary = os.path.join(ROOT, 'tests', 'fuzz', target[len('fuzz_'):] + '.dict')
-        # Leaks are looked for where a server ends in order, below: this one is killed in the middle.
-        command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=%d' % FUZZ_UNIT_SECONDS, '-detect_leaks=0', '-rss_limit_mb=3000', '-print_final_stats=1',
+        name = target[len('fuzz_'):]
+        corpus = os.path.join(ROOT, 'tests', 'fuzz', 'corpus', name)
+        dictionary = os.path.join(ROOT, 'tests', 'fuzz', name + '.dict')
+        generator = os.path.join(ROOT, 'tests', 'fuzz', 'seeds_%s.py' % name)
+        # Of a whole server leaks are looked for where it ends in order, below: this one is killed in the middle.
+        leaks = int(target not in ('fuzz_commands', 'fuzz_protocol'))
+        command = [*STILL, os.path.join(directory, target), '-max_total_time=%d' % FUZZ_SECONDS, '-timeout=%d' % FUZZ_UNIT_SECONDS, '-detect_leaks=%d' % leaks, '-rss_limit_mb=3000', '-print_final_stats=1',
                    '-artifact_prefix=' + work + '/', *([] if SOAK else ['-seed=1']), work + '-corpus']
         os.makedirs(work + '-corpus', exist_ok=True)
         if os.path.isfile(dictionary):
             command.append('-dict=' + dictionary)
         if os.path.isdir(corpus):
             command.append(corpus)
-        env = dict(ADDRESS_ENV, ASAN_OPTIONS=ADDRESS_ENV['ASAN_OPTIONS'].replace('detect_leaks=1', 'detect_leaks=0'))
+        if os.path.isfile(generator):
+            status, output = run([PYTHON, generator, work + '-seeds'])
+            if status:
+                return target, status, output, time.monotonic() - start
+            command.append(work + '-seeds')
+        env = dict(ADDRESS_ENV, ASAN_OPTIONS=ADDRESS_ENV['ASAN_OPTIONS'].replace('detect_leaks=1', 'detect_leaks=%d' % leaks))
         status, output = run(command, env, FUZZ_SECONDS + 2 * FUZZ_UNIT_SECONDS + 60)
         return target, status, what_failed(output), time.monotonic() - start
 

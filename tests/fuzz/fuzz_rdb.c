@@ -1,0 +1,307 @@
+/* Data in RDB's format: a value as RESTORE gets it, or a whole file as at a start.
+ *
+ * Whatever is accepted must be sound: it can be read past as well; it is written, read into another shard, and compared; once deleted it leaves nothing. What is refused
+ * says why, and leaves nothing either. A whole file that was accepted is written anew, and that file must be accepted, with as many keys.
+ *
+ *   | how (enum how) | type, value |        | how, with HOW_FILE | REDIS0010 ... | */
+#include <math.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "server/rdb_file.h"
+#include "shard/container.h"
+#include "shard/crc64.h"
+#include "shard/memory.h"
+#include "shard/rdb_write.h"
+#include "tests/lib/values.h"
+
+#define NOW_MS INT64_C(1700000000000)
+#define CHECKSUM_BYTES 8u
+/* What a shard with little room has, beside what it uses anyway. */
+#define TIGHT_BYTES 3000u
+
+enum how {
+    HOW_FILE = 1,
+    HOW_SEAL = 2,     /* of a file: its checksum is made right first */
+    HOW_DRIBBLE = 2,  /* of a value: its bytes come few at a time */
+    HOW_COMPRESS = 4, /* what is written */
+    HOW_STEPS = 8,    /* it is written in steps */
+    HOW_SMALL = 16,   /* the configuration's limits are low */
+    HOW_TIGHT = 32,   /* the shard has little room */
+    HOW_EXPIRES = 64, /* the key has a time */
+    HOW_AUX = 128,    /* auxiliary fields are looked at */
+};
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+static struct hash_secret secret;
+static struct budget budget; /* of the first shard */
+static struct shard *first, *second;
+static int file; /* in memory */
+static char path[64];
+
+static void require(bool is_so, const char *what, const char *detail) {
+    if (is_so) return;
+    fprintf(stderr, "fuzz: %s: %s\n", what, detail ? detail : "");
+    abort();
+}
+
+static const struct rdb_limits *limits_for(uint8_t how) {
+    static const struct rdb_limits usual = {512, 64, -2, 512, 128, 64}, low = {3, 4, 2, 3, 3, 4};
+    return how & HOW_SMALL ? &low : &usual;
+}
+
+/* ---- shards ---- */
+
+static struct key find(struct shard *s, const char *name, size_t size) {
+    struct key k;
+    key_find(s, s->dbs[0], hash_key(&secret, name, size), name, (uint32_t)size, &k);
+    return k;
+}
+
+/* Deletes a key, if it is there, and all that is to be freed later. */
+static void forget(struct shard *s, struct key *k) {
+    if (k->entry) key_delete(s, k, KEY_DEL);
+    while (s->trash) {
+        struct trash *x = s->trash, *next = x->next;
+        if (!x->free_some(s->memory, x)) s->trash = next;
+    }
+    while (wheel_drop_some(&s->wheel, SIZE_MAX)) {}
+}
+
+static struct shard *new_shard(struct budget *of) {
+    struct shard_options o = {.shards = 1, .databases = 1, .secret = &secret, .seed = 1, .now_ms = NOW_MS, .budget = of};
+    struct shard *s = shard_new(&o);
+    require(s, "no memory", NULL);
+    struct key k = find(s, "", 0);
+    key_set_int(s, &k, 1, EXPIRY_NONE, KEY_SET); /* the table has its first segment from now on */
+    forget(s, &k);
+    return s;
+}
+
+/* ---- a value ---- */
+
+static void write_value(struct rdb_buffer *b, const struct key *k, uint8_t how) {
+    struct rdb_value v;
+    enum rdb_step step;
+    rdb_value_begin(&v, k->entry, how & HOW_COMPRESS);
+    while ((step = rdb_value_step(&v, first, k->entry, b, how & HOW_STEPS ? 1 : SIZE_MAX)) == RDB_MORE) {}
+    require(step == RDB_DONE, "a value can't be written", NULL);
+}
+
+/* What holds of a value beside what values_differ() finds. */
+static void check_alone(const struct key *k) {
+    const struct entry *e = k->entry;
+    if (entry_type(e) == TYPE_ZSET) {
+        struct zset x = zset_open(first, k);
+        struct zset_walk w;
+        struct zset_item m;
+        double last = -HUGE_VAL;
+        for (zset_begin(&x, &w, 0, UINT64_MAX, false); zset_next(&x, &w, &m); last = m.score)
+            require(m.score >= last, "scores are out of order", NULL);
+    } else if (entry_type(e) == TYPE_HASH) {
+        struct fields x = key_fields(first, k);
+        require(fields_first_time(&x) == entry_fields_time(e), "the earliest time of a field is not that of its hash", NULL);
+    }
+}
+
+/* Written, and read by the other shard, it is the same. */
+static void check_round_trip(const struct key *k, uint8_t how) {
+    struct rdb_buffer b = {0};
+    struct key other = find(second, k->name, k->size);
+    uint8_t type = (uint8_t)rdb_type_of(k->entry);
+    write_value(&b, k, how);
+    struct rdb_source x = {.at = b.bytes, .end = b.bytes + b.length, .offset = b.length}, skipped = x;
+    require(rdb_skip_value(&skipped, type) && skipped.at == skipped.end, "what was written can't be read past", skipped.why);
+    require(rdb_read_value(&x, type, second, &other, entry_expiry(k->entry), limits_for(how), KEY_LOADED), "what was written can't be read",
+        x.why);
+    require(x.at == x.end, "what was written is not read to its end", NULL);
+    const char *difference = values_differ(first, k, second, &other);
+    require(!difference, "what was written is read as something else", difference);
+    if (entry_type(k->entry) == TYPE_HASH || entry_type(k->entry) == TYPE_ZSET)
+        require(container_shown_large(k->entry) == container_shown_large(other.entry), "another encoding is shown", NULL);
+    rdb_buffer_drop(&b);
+    forget(second, &other);
+}
+
+/* Reads a value. True: it was accepted, and is there. */
+static bool read_value(struct rdb_source *x, uint8_t type, struct key *k, int64_t at_ms, uint8_t how) {
+    shards_limit(&first, 1, how & HOW_TIGHT ? memory_used(first->memory) + TIGHT_BYTES : 0);
+    bool good = rdb_read_value(x, type, first, k, at_ms, limits_for(how), KEY_LOADED);
+    require(good == !x->why[0], good ? "a good value with a fault" : "a bad value without a reason", x->why);
+    require(good == (k->entry != NULL), "a key is there if and only if its value is bad", x->why);
+    if (!good) return false;
+    check_alone(k);
+    check_round_trip(k, how);
+    return true;
+}
+
+/* ---- a value alone ---- */
+
+/* Brings a few bytes at a time, each time to a block of just their size, so that what reads past them is found out. */
+struct dribble {
+    const uint8_t *rest;
+    uint8_t *block;
+};
+
+static bool dribble_more(struct rdb_source *x, size_t n) {
+    struct dribble *d = x->arg;
+    size_t have = (size_t)(x->end - x->at), more = n - have + x->left % 3;
+    if (more > x->left) more = x->left;
+    uint8_t *block = malloc(have + more);
+    if (!block) abort();
+    memcpy(block, x->at, have);
+    memcpy(block + have, d->rest, more);
+    free(d->block);
+    d->block = block;
+    d->rest += more;
+    x->at = block;
+    x->end = block + have + more;
+    x->left -= more;
+    x->offset += more;
+    return true;
+}
+
+static struct rdb_source source_of(const uint8_t *p, size_t size, struct dribble *d, uint8_t how) {
+    *d = (struct dribble){.rest = p, .block = malloc(1)};
+    if (!d->block) abort();
+    if (how & HOW_DRIBBLE) return (struct rdb_source){.at = d->block, .end = d->block, .left = size, .more = dribble_more, .arg = d};
+    return (struct rdb_source){.at = p, .end = p + size, .offset = size};
+}
+
+static size_t left_of(const struct rdb_source *x) { return (size_t)(x->end - x->at) + x->left; }
+
+static void try_value(const uint8_t *p, size_t size, uint8_t how) {
+    struct dribble d;
+    struct key k = find(first, "key", 3);
+    if (!size) return;
+    struct rdb_source skipping = source_of(p + 1, size - 1, &d, how);
+    bool can_skip = rdb_skip_value(&skipping, *p);
+    require(can_skip == !skipping.why[0], "skipping and its reason disagree", skipping.why);
+    free(d.block);
+    size_t used = memory_used(first->memory);
+    struct rdb_source x = source_of(p + 1, size - 1, &d, how);
+    if (read_value(&x, *p, &k, how & HOW_EXPIRES ? NOW_MS + 1000 : EXPIRY_NONE, how))
+        require(can_skip && left_of(&x) == left_of(&skipping), "what can be read can't be read past", skipping.why);
+    free(d.block);
+    forget(first, &k);
+    require(memory_used(first->memory) == used, "something is left behind", x.why);
+}
+
+/* ---- a file ---- */
+
+struct visiting {
+    uint8_t how;
+    struct rdb_buffer out; /* the file, written anew */
+    uint32_t db;
+    uint64_t keys;
+    bool timed; /* fields have times */
+    size_t seen;
+};
+
+static void put_key(struct visiting *v, const struct key *k, uint32_t db) {
+    struct rdb_entry_options o = {.compress = v->how & HOW_COMPRESS, .idle_s = v->how & HOW_STEPS ? 3 : RDB_NO_IDLE};
+    if (db != v->db) rdb_put_select(&v->out, v->db = db);
+    require(rdb_put_entry(&v->out, first, k->entry, &o), "an entry can't be written", NULL);
+    v->timed |= rdb_version_of(k->entry) == RDB_VERSION_TIMES;
+    v->keys++;
+}
+
+static bool visit_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
+    struct visiting *v = arg;
+    struct key k = find(first, key->name, key->size);
+    if (key->expire_at_ms < NOW_MS) return rdb_skip_value(x, key->type);
+    size_t used = memory_used(first->memory);
+    bool good = read_value(x, key->type, &k, key->expire_at_ms, v->how);
+    if (good) put_key(v, &k, key->db);
+    forget(first, &k);
+    require(memory_used(first->memory) == used, "something is left behind", x->why);
+    return good;
+}
+
+static bool visit_past(void *arg, struct rdb_source *x, const struct rdb_key *key) { return rdb_skip_value(x, key->type); }
+
+static void visit_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size) {
+    struct visiting *v = arg;
+    for (size_t i = 0; i < name_size; i++) v->seen += (uint8_t)name[i];
+    for (size_t i = 0; i < value_size; i++) v->seen += (uint8_t)value[i];
+}
+
+static void write_file(const uint8_t *p, size_t size) {
+    if (ftruncate(file, 0) || pwrite(file, p, size, 0) != (ssize_t)size) abort();
+}
+
+static void seal(uint8_t *p, size_t size) {
+    if (size < CHECKSUM_BYTES) return;
+    uint64_t crc = crc64(0, p, size - CHECKSUM_BYTES);
+    for (unsigned i = 0; i < CHECKSUM_BYTES; i++) p[size - CHECKSUM_BYTES + i] = (uint8_t)(crc >> 8 * i);
+}
+
+static bool walk(struct visiting *v, rdb_visit_key *visit, const char **why) {
+    static char text[RDB_WHY_MAX + 64];
+    struct rdb_walk w = {.key = visit, .aux = v->how & HOW_AUX ? visit_aux : NULL, .arg = v, .checks = true};
+    *text = 0;
+    bool good = rdb_file_walk(path, &w, text, sizeof text);
+    require(good == !*text, "a file and its reason disagree", text);
+    *why = text;
+    return good;
+}
+
+/* Of the file that was written anew: the keys are there. */
+static void check_new_file(struct visiting *v) {
+    static const uint8_t no_checksum[CHECKSUM_BYTES];
+    const char *why;
+    struct visiting again = {.how = v->how & (uint8_t)~HOW_TIGHT, .db = UINT32_MAX};
+    if (v->timed) memcpy(v->out.bytes, "REDIS0012", 9);
+    if (!rdb_put_end(&v->out) || !rdb_put_bytes(&v->out, no_checksum, sizeof no_checksum)) abort();
+    seal(v->out.bytes, v->out.length);
+    write_file(v->out.bytes, v->out.length);
+    require(walk(&again, visit_key, &why), "a file that was written can't be read", why);
+    require(again.keys == v->keys, "a file that was written has other keys", NULL);
+    rdb_buffer_drop(&again.out);
+}
+
+static void try_file(const uint8_t *p, size_t size, uint8_t how) {
+    const char *why;
+    struct visiting v = {.how = how, .db = UINT32_MAX};
+    uint8_t *copy = malloc(size + 1);
+    if (!copy) abort();
+    memcpy(copy, p, size);
+    if (how & HOW_SEAL) seal(copy, size);
+    write_file(copy, size);
+    free(copy);
+    rdb_put_head(&v.out, RDB_VERSION);
+    if (walk(&v, visit_key, &why)) {
+        struct visiting past = {.how = how};
+        require(walk(&past, visit_past, &why), "what can be read can't be read past", why);
+        check_new_file(&v);
+    }
+    rdb_buffer_drop(&v.out);
+}
+
+/* ---- libFuzzer's ---- */
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    static const uint8_t seed[32] = {7};
+    (void)argc, (void)argv;
+    hash_secret_init(&secret, seed);
+    budget_init(&budget);
+    first = new_shard(&budget);
+    second = new_shard(NULL);
+    file = memfd_create("rdb", MFD_CLOEXEC);
+    if (file < 0) abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    if (!size) return 0;
+    if (*bytes & HOW_FILE) try_file(bytes + 1, size - 1, *bytes);
+    else try_value(bytes + 1, size - 1, *bytes);
+    return 0;
+}
