@@ -1,6 +1,8 @@
 /* Commands for keys of any type. In this file: many keys at once; renaming, copying, moving; TYPE and OBJECT; the rows. Walks are in scan.c. */
 #include "server/keys.h"
 
+#include <mimalloc.h>
+
 #include "server/command.h"
 #include "server/scan.h"
 #include "server/steps.h"
@@ -130,21 +132,101 @@ bool copy_options(const struct shard *s, const struct hop *h, uint32_t *db, bool
     return true;
 }
 
-static void copy(const struct spread *x, struct hop *h, struct reply *r) {
-    struct shard *from, *to = spread_shard(x, h, 1);
-    struct key src, dst;
+/* COPY's arguments. False: an error was replied. */
+static bool read_copy(const struct shard *s, const struct hop *h, uint32_t *db, bool *replace, struct reply *r) {
+    if (!copy_options(s, h, db, replace, r)) return false;
+    bool same = *db == h->db && same_key(h);
+    if (same) reply_same_object(r);
+    return !same;
+}
+
+static bool find_copy(struct shard *s, const struct hop *h, uint32_t db, struct key *k) {
     const struct arg *name = hop_key(h, 1);
+    return key_find(s, s->dbs[db], hop_hash(h, 1), name->p, name->size, k);
+}
+
+/* In one go. */
+static void copy_key(struct shard *s, struct key *dst, const struct key *src, struct reply *r) {
+    if (key_copy_from(s, dst, src->entry, entry_expiry(src->entry), KEY_COPY_TO)) reply_refused(s, r);
+    else reply_int(r, 1);
+}
+
+static void copy(const struct spread *x, struct hop *h, struct reply *r) {
+    struct shard *to = spread_shard(x, h, 1);
+    struct key src, dst;
     uint32_t db;
     bool replace;
-    if (!copy_options(to, h, &db, &replace, r)) return;
-    if (db == h->db && same_key(h)) {
-        reply_same_object(r);
-        return;
+    if (!read_copy(to, h, &db, &replace, r)) return;
+    bool found = spread_read(x, h, 0, NULL, &src);
+    if (!found || (find_copy(to, h, db, &dst) && !replace)) reply_int(r, 0);
+    else copy_key(to, &dst, &src, r);
+}
+
+/* A container on its way to its copy on the same shard. */
+struct copying {
+    struct entry *from; /* lent */
+    uint32_t db;
+    struct container_copying c;
+};
+
+static struct copying *copying_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct copying *)(uintptr_t)h->state : NULL; }
+
+static void copying_end(struct hop *h, struct copying *x) {
+    entry_end_loan(x->from);
+    mi_free(x);
+    h->state = 0;
+}
+
+static void copying_drop(struct shard *s, struct hop *h, struct reply *r) {
+    struct copying *x = copying_of(h);
+    (void)r;
+    if (!x) return;
+    container_copy_drop(s, &x->c);
+    copying_end(h, x);
+}
+
+/* False: there is no memory, and that is replied. */
+static bool copying_begin(struct hop *h, const struct key *src, uint32_t db, struct reply *r) {
+    struct copying *x = mi_calloc(1, sizeof *x);
+    if (x) x->from = entry_lend(src->entry);
+    if (x && x->from) {
+        x->db = db;
+        h->state = (uint64_t)(uintptr_t)x;
+        return true;
     }
-    bool found = spread_read(x, h, 0, &from, &src);
-    if (!found || (key_find(to, to->dbs[db], hop_hash(h, 1), name->p, name->size, &dst) && !replace)) reply_int(r, 0);
-    else if (key_copy_from(to, &dst, src.entry, entry_expiry(src.entry), KEY_COPY_TO)) reply_refused(to, r);
+    mi_free(x);
+    reply_no_memory(r);
+    return false;
+}
+
+static bool is_long(const struct key *k) { return entry_type(k->entry) != TYPE_STRING && container_memory(k->entry) > KEY_COPY_COST; }
+
+/* What COPY finds. AGAIN: it has begun, or is to go on in slices. */
+static enum hop_result look_and_copy(struct shard *s, struct hop *h, struct reply *r) {
+    const struct arg *name = hop_key(h, 0);
+    struct key src, dst;
+    uint32_t db;
+    bool replace;
+    if (!read_copy(s, h, &db, &replace, r)) return HOP_DONE;
+    bool found = h->state ? key_look_again(s, s->dbs[h->db], h->hash, name->p, name->size, &src) : key_read_nth(s, h, 0, &src);
+    if (!found || (find_copy(s, h, db, &dst) && !replace)) reply_int(r, 0);
+    else if (!is_long(&src)) copy_key(s, &dst, &src, r);
+    else return !h->state || copying_begin(h, &src, db, r) ? HOP_AGAIN : HOP_DONE;
+    return HOP_DONE;
+}
+
+/* Where one shard has both keys. */
+static enum hop_result copy_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct copying *x = copying_of(h);
+    struct key dst;
+    if (!x) return look_and_copy(s, h, r);
+    find_copy(s, h, x->db, &dst);
+    int more = key_copy_some(s, &dst, x->from, &x->c, KEY_COPY_COST, true, KEY_COPY_TO);
+    if (more > 0) return HOP_AGAIN;
+    if (more) reply_refused(s, r);
     else reply_int(r, 1);
+    copying_end(h, x);
+    return HOP_DONE;
 }
 
 static enum hop_result move(struct shard *s, struct hop *h, struct reply *r) {
@@ -294,6 +376,8 @@ const struct command commands_generic[] = {
         .complexity = "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
         .plan = PLAN_SPREAD,
         .on_spread = copy,
+        .on_shard = copy_on_one,
+        .on_drop = copying_drop,
         .on_steps = copy_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS), KEY_RANGE(2, 0, 1, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 2},

@@ -13,6 +13,7 @@
 #include "server/task_internal.h"
 #include "server/thread.h"
 #include "shard/blob.h"
+#include "shard/container.h"
 
 /* ---- the frame ---- */
 
@@ -105,6 +106,7 @@ void carrier_drop(struct thread *t, struct carrier *x) {
         else if (b) outbox_release_blob(t, b);
         entry_end_loan(x->entry[i]);
     }
+    if (x->copies) container_copy_drop(x->copies, &x->copying); /* the process ends */
     algebra_drop(x->algebra);
     if (x->own) x->drop_own(t, x->own);
     mi_free(x->shards);
@@ -170,39 +172,81 @@ static enum hop_result look_at_target(struct shard *s, struct hop *h, struct rep
     return look_hop(s, h, 1);
 }
 
+/* Lends a key that a container is copied from. */
+static void lend(struct carrier *x, uint32_t nth, const struct key *k, struct reply *r) {
+    x->entry[nth] = entry_lend(k->entry);
+    if (!x->entry[nth]) reply_no_memory(r);
+    x->is_long = entry_type(k->entry) != TYPE_STRING && container_memory(k->entry) > KEY_COPY_COST;
+}
+
+/* A string is taken out, a container lent. */
 static enum hop_result lift(struct shard *s, struct hop *h, struct reply *r) {
     struct carrier *x = steps_carrier(h);
     struct key k;
     x->found[0] = key_write_nth(s, h, 0, &k);
     if (!x->found[0]) return HOP_DONE;
+    if (entry_type(k.entry) != TYPE_STRING) {
+        lend(x, 0, &k, r);
+        return HOP_DONE;
+    }
     x->entry[0] = key_lift(s, &k, KEY_RENAME_FROM);
     x->lifted = x->entry[0];
     if (!x->lifted) reply_no_memory(r);
     return HOP_DONE;
 }
 
-static enum hop_result land_on(struct shard *s, struct hop *h, struct reply *r, uint32_t nth, enum key_event event) {
+/* Goes on copying the container that was lent to a key. */
+static enum hop_result copy_lent(struct shard *s, struct key *k, struct carrier *x, struct reply *r, enum key_event event) {
+    x->copies = s;
+    int more = key_copy_some(s, k, x->entry[0], &x->copying, x->is_long ? KEY_COPY_COST : INT64_MAX, event == KEY_COPY_TO, event);
+    if (more > 0) return HOP_AGAIN;
+    x->copies = NULL;
+    if (more < 0) reply_refused(s, r);
+    return HOP_DONE;
+}
+
+static enum hop_result land_on(struct shard *s, struct hop *h, struct reply *r, uint32_t nth) {
     struct carrier *x = steps_carrier(h);
     struct key k;
     key_write_nth(s, h, nth, &k);
-    if (key_land(s, &k, x->entry[0], event)) reply_refused(s, r);
+    if (!x->lifted) return copy_lent(s, &k, x, r, KEY_RENAME_TO);
+    if (key_land(s, &k, x->entry[0], KEY_RENAME_TO)) reply_refused(s, r);
     else x->entry[0] = NULL;
     return HOP_DONE;
 }
 
-static enum hop_result land(struct shard *s, struct hop *h, struct reply *r) { return land_on(s, h, r, 1, KEY_RENAME_TO); }
+static enum hop_result land(struct shard *s, struct hop *h, struct reply *r) { return land_on(s, h, r, 1); }
+
+/* The key whose container was copied goes. */
+static enum hop_result leave(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    (void)r;
+    if (key_write_nth(s, h, 0, &k)) key_delete(s, &k, KEY_RENAME_FROM);
+    return HOP_DONE;
+}
 
 /* The target's shard had no memory. */
-static enum hop_result put_back(struct shard *s, struct hop *h, struct reply *r) { return land_on(s, h, r, 0, KEY_RENAME_TO); }
+static enum hop_result put_back(struct shard *s, struct hop *h, struct reply *r) { return land_on(s, h, r, 0); }
 
-/* Step 0 lifts the source, 1 puts it under its new name; 2 is for the reply, or puts it back. */
+/* A hop that goes on in slices if what it copies is long. */
+static void hop_to_copy(struct thread *t, struct task *k, hop_fn *run) {
+    if (k->carrier->is_long) steps_hop_in_slices(t, k, steps_shard_of(t, k, 1), run);
+    else hop_on(t, k, 1, run);
+}
+
+static void reply_renamed(const struct task *k, struct reply *r) {
+    if (k->row->on_steps == renamenx_steps) reply_int(r, 1);
+    else reply_ok(r);
+}
+
+/* Step 0 lifts the source, 1 puts it under its new name; then what was a copy lets the source go, or what was lifted and did not find room is put back. */
 static bool move_steps(struct thread *t, struct task *k, struct reply *r, uint32_t step) {
     struct carrier *x = k->carrier;
     if (step == 1 && !x->found[0]) reply_error(r, "ERR no such key");
     if (step == 1 && (!x->found[0] || steps_take_error(t, k, r))) return false;
-    if (step == 2 && !x->entry[0]) {
-        if (k->row->on_steps == renamenx_steps) reply_int(r, 1);
-        else reply_ok(r);
+    if (step == 2 && !x->lifted && steps_take_error(t, k, r)) return false;
+    if (step == (x->lifted ? 2 : 3) && (!x->lifted || !x->entry[0])) {
+        reply_renamed(k, r);
         return false;
     }
     if (step == 3) {
@@ -211,8 +255,8 @@ static bool move_steps(struct thread *t, struct task *k, struct reply *r, uint32
     }
     steps_new_wave(t, k);
     if (step == 0) hop_on(t, k, 0, lift);
-    else if (step == 1) hop_on(t, k, 1, land);
-    else hop_on(t, k, 0, put_back);
+    else if (step == 1) hop_to_copy(t, k, land);
+    else hop_on(t, k, 0, x->lifted ? put_back : leave);
     return true;
 }
 
@@ -244,8 +288,7 @@ static enum hop_result read_value(struct shard *s, struct hop *h, struct reply *
     struct key k;
     x->found[nth] = key_read_nth(s, h, nth, &k);
     if (!x->found[nth]) return HOP_DONE;
-    x->entry[nth] = entry_lend(k.entry);
-    if (!x->entry[nth]) reply_no_memory(r);
+    lend(x, nth, &k, r);
     return HOP_DONE;
 }
 
@@ -269,9 +312,11 @@ static enum hop_result look_for_copy(struct shard *s, struct hop *h, struct repl
 }
 
 static enum hop_result write_copy(struct shard *s, struct hop *h, struct reply *r) {
-    const struct entry *src = steps_carrier(h)->entry[0];
+    struct carrier *x = steps_carrier(h);
+    const struct entry *src = x->entry[0];
     struct key k;
     find_target(s, h, &k);
+    if (entry_type(src) != TYPE_STRING) return copy_lent(s, &k, x, r, KEY_COPY_TO);
     if (key_copy_from(s, &k, src, entry_expiry(src), KEY_COPY_TO)) reply_refused(s, r);
     return HOP_DONE;
 }
@@ -292,7 +337,7 @@ bool copy_steps(struct thread *t, struct task *k, struct reply *r) {
         return false;
     }
     steps_new_wave(t, k);
-    hop_on(t, k, 1, write_copy);
+    hop_to_copy(t, k, write_copy);
     return true;
 }
 

@@ -8,12 +8,15 @@
 #define SERVER_STEPS_H
 
 #include "server/task.h"
-#include "shard/entry.h"
+#include "shard/container.h"
 
 /* What the hops of a task leave for its next step. Each member is written by one shard at a time. */
 struct carrier {
     struct entry *entry[2]; /* copies, of the first and the second key; their blobs are lent or, if lifted, ours */
     bool lifted;            /* taken out of its shard: it must land somewhere */
+    bool is_long;           /* COPY, RENAME: a container that is copied in slices */
+    struct container_copying copying;
+    struct shard *copies; /* whose shard that is for */
     bool found[2];
     uint32_t db; /* COPY's */
     bool replace;

@@ -1,7 +1,8 @@
 /* Containers: values that are neither a string nor inside their entry, but behind its pointer. What all of them have in common: their end, their size, and how
- * they come to another shard.
+ * they come to another key or shard.
  *
- * A container belongs to its entry and lies in its shard's memory. To travel it is flat: all in one block of its own, of no shard.
+ * A container belongs to its entry and lies in its shard's memory. A copy is made block by block, of the same shape. As nothing changes in a container while
+ * somebody has an intent on its key, another shard copies it from where it lies.
  */
 #ifndef SHARD_CONTAINER_H
 #define SHARD_CONTAINER_H
@@ -24,12 +25,17 @@ size_t container_memory(const struct entry *e);
 bool container_is_large(const struct entry *e);
 /* Whether clients are told its large encoding: a hash that crossed a limit of the configuration; a set always. */
 bool container_shown_large(const struct entry *e);
-/* A copy for this shard, of an entry of any shard or a flat one: its pointer and encoding. NULL: no memory. */
-void *container_copy(struct shard *s, const struct entry *e, enum entry_encoding *encoding);
-/* A flat copy. NULL: no memory. */
-void *container_flatten(const struct entry *e);
-/* Frees a flat container. */
-void container_drop_flat(void *flat);
+/* A copy for a shard, made in parts, of the container of an entry of this or another shard, which stays as it is meanwhile. All 0: nothing was copied. */
+struct container_copying {
+    void *container; /* so far */
+    size_t memory;   /* and what it takes */
+    enum entry_encoding encoding;
+    struct packed_copying at;
+};
+/* Goes on for about so many bytes. 1: there is more; 0: it is done, and is the caller's; -ENOMEM: nothing is left of it. */
+int container_copy_some(struct shard *s, struct container_copying *c, const struct entry *e, int64_t cost);
+/* Frees what there is of it. */
+void container_copy_drop(struct shard *s, struct container_copying *c);
 
 /* The fields of a hash or a set that has some, and where they belong. */
 struct fields container_fields(struct shard *s, const struct entry *e);

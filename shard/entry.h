@@ -29,11 +29,10 @@ enum entry_encoding {
     ENC_EMBEDDED,
     ENC_RAW,
     ENC_BLOB,
-    /* Of containers: fields.h; intset.h; flat: container.h. */
+    /* Of containers: fields.h; intset.h. */
     ENC_PAGE,
     ENC_MAP,
     ENC_INTSET,
-    ENC_FLAT = 7,
     /* Of lists: node.h, list.h. The numbers are those of encodings that only strings have. */
     ENC_NODE = ENC_INT,
     ENC_CHAIN = ENC_EMBEDDED,

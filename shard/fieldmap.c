@@ -10,6 +10,9 @@
 #define JOIN_ITEMS 4u
 #define JOIN_BYTES 80u
 #define FIRST_CHUNK 8u
+/* A copy brings the page of so many buckets further on its way. What a bucket costs, in bytes that are copied meanwhile. */
+#define COPY_AHEAD 8u
+#define PLACE_COST 8
 
 static uint32_t places(const struct fieldmap *x, uint32_t chunk) { return chunk ? FIELDMAP_CHUNK : x->first_room; }
 /* Of its places, and of their times. */
@@ -273,6 +276,65 @@ static bool join(struct memory *m, struct fieldmap *x) {
 void fieldmap_shrink(struct memory *m, struct fieldmap *x) {
     for (unsigned i = 0; i < 2 && x->buckets > 1; i++)
         if (x->n >= x->buckets * JOIN_ITEMS || x->used >= x->buckets * JOIN_BYTES || !join(m, x)) return;
+}
+
+/* --- copying --- */
+
+/* The next chunk of a copy, and the times of its pages. False: no memory. */
+static bool copy_chunk(struct memory *m, struct fieldmap *x, const struct fieldmap *from) {
+    uint32_t chunk = x->n_chunks;
+    struct page **to = memory_alloc(m, chunk_bytes(x, chunk));
+    if (!to) return false;
+    x->chunks[x->n_chunks++] = to;
+    x->memory += memory_usable(chunk_bytes(x, chunk));
+    if (!from->chunk_times || !from->page_times[chunk]) return true;
+    if (fieldmap_time_room(m, x, (uint64_t)chunk * FIELDMAP_CHUNK)) return false;
+    memcpy(x->page_times[chunk], from->page_times[chunk], chunk_bytes(x, chunk));
+    x->chunk_times[chunk] = from->chunk_times[chunk];
+    return true;
+}
+
+struct fieldmap *fieldmap_copy(struct memory *m, const struct fieldmap *from) {
+    struct fieldmap *x = memory_alloc(m, sizeof *x);
+    if (!x) return NULL;
+    *x = *from;
+    x->memory = memory_usable(sizeof *x);
+    x->buckets = x->n_chunks = 0;
+    x->chunk_times = NULL;
+    x->page_times = NULL;
+    x->chunks = memory_alloc(m, x->chunks_room * sizeof *x->chunks);
+    if (x->chunks) x->memory += memory_usable(x->chunks_room * sizeof *x->chunks);
+    if (x->chunks && copy_chunk(m, x, from)) return x;
+    if (x->n_chunks) fieldmap_free_some(m, x, 0);
+    else {
+        if (x->chunks) memory_free(m, x->chunks, x->chunks_room * sizeof *x->chunks);
+        memory_free(m, x, sizeof *x);
+    }
+    return NULL;
+}
+
+/* The page of the last bucket of a copy; its first part, or the next. */
+static int copy_page(struct memory *m, struct fieldmap *to, const struct fieldmap *from, struct packed_copying *c) {
+    uint64_t b = to->buckets - 1;
+    int more = page_copy_some(m, fieldmap_place(to, b), *fieldmap_place(from, b), c);
+    to->memory += c->memory;
+    c->memory = 0;
+    return more;
+}
+
+int fieldmap_copy_some(struct memory *m, struct fieldmap *to, const struct fieldmap *from, struct packed_copying *c) {
+    int more = c->inside ? copy_page(m, to, from, c) : 0;
+    for (; !more && to->buckets < from->buckets;) {
+        uint64_t b = to->buckets;
+        if (c->cost <= 0) return 1;
+        c->cost -= PLACE_COST;
+        if (b == (uint64_t)to->n_chunks * FIELDMAP_CHUNK && !copy_chunk(m, to, from)) return -ENOMEM;
+        if (b + COPY_AHEAD < from->buckets) __builtin_prefetch(*fieldmap_place(from, b + COPY_AHEAD));
+        *fieldmap_place(to, b) = NULL;
+        to->buckets++;
+        if (*fieldmap_place(from, b)) more = copy_page(m, to, from, c);
+    }
+    return more;
 }
 
 /* --- walking, freeing --- */

@@ -47,6 +47,10 @@ struct fieldmap {
 
 /* An empty map. NULL: no memory. */
 struct fieldmap *fieldmap_new(struct memory *m);
+/* A copy of a map, of which only hashes of the same secret know anything, in parts: at first without a page; the rest, page by page, as page_copy_some. It may be freed at any time.
+ * NULL: no memory. */
+struct fieldmap *fieldmap_copy(struct memory *m, const struct fieldmap *from);
+int fieldmap_copy_some(struct memory *m, struct fieldmap *to, const struct fieldmap *from, struct packed_copying *c);
 /* Frees about so many pages, and what their items refer to. False: that was all, and itself. The map is not used otherwise once this began. */
 bool fieldmap_free_some(struct memory *m, struct fieldmap *x, uint32_t pages);
 

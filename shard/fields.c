@@ -383,14 +383,8 @@ int fields_put_copy(struct fields *f, const struct field *x) {
     return fields_put(f, &name, NULL, x->value ? &value : NULL, x->expires_at_ms);
 }
 
-int fields_copy(struct fields *to, const struct fields *from) {
-    struct fields_walk w = {0};
-    struct field x;
-    while (fields_next(from, &w, &x)) {
-        if (!fields_put_copy(to, &x)) continue;
-        fields_free(to);
-        return -ENOMEM;
-    }
-    if (!fields_is_empty(to)) fields_set_flags(to, fields_flags(from));
-    return 0;
+int fields_copy_some(struct fields *to, const struct fields *from, struct packed_copying *c) {
+    if (!from->map) return from->page ? page_copy_some(to->memory, &to->page, from->page, c) : 0;
+    if (!to->map && !(to->map = fieldmap_copy(to->memory, from->map))) return -ENOMEM;
+    return fieldmap_copy_some(to->memory, to->map, from->map, c);
 }

@@ -91,8 +91,9 @@ void fields_prefetch_page(const struct fields *f, uint64_t hash);
 
 /* Adds a copy of a field of others, which is not there yet. -ENOMEM: nothing changed. */
 int fields_put_copy(struct fields *f, const struct field *x);
-/* A copy, in this shard's memory. -ENOMEM: nothing was made. */
-int fields_copy(struct fields *to, const struct fields *from);
+/* Copies those of this or another shard (of the same secret), in parts: begins with empty ones, which are only to be freed until it is done. 1: there is more; 0: that was all;
+ * -ENOMEM. */
+int fields_copy_some(struct fields *to, const struct fields *from, struct packed_copying *c);
 /* Frees them; at once. */
 void fields_free(struct fields *f);
 

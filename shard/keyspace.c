@@ -543,12 +543,11 @@ static struct entry *container_entry(struct shard *s, const struct key *k, enum 
 }
 
 static struct entry *copied_container(struct shard *s, const struct key *k, const struct entry *src, int64_t at_ms) {
-    enum entry_encoding encoding;
-    void *container = container_copy(s, src, &encoding);
-    struct entry *n = container ? container_entry(s, k, entry_type(src), encoding, container, at_ms, entry_fields_time(src)) : NULL;
-    if (n || !container) return n;
-    container_free(s->memory, encoding, container, &s->trash);
-    return NULL;
+    struct container_copying c = {0};
+    if (container_copy_some(s, &c, src, INT64_MAX)) return NULL;
+    struct entry *n = container_entry(s, k, entry_type(src), c.encoding, c.container, at_ms, entry_fields_time(src));
+    if (!n) container_copy_drop(s, &c);
+    return n;
 }
 
 /* An entry under k's name with src's value: embedded bytes are copied, a blob of this shard is shared, another shard's is copied. */
@@ -602,6 +601,22 @@ int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int
     if (place_copy(s, dst, src, expire_at_ms, event)) return -ENOMEM;
     key_after_change(s, dst, event);
     return 0;
+}
+
+int key_copy_some(
+    struct shard *s, struct key *dst, const struct entry *src, struct container_copying *c, int64_t cost, bool asks, enum key_event event) {
+    size_t all = container_memory(src), more = all > c->memory ? all - c->memory : 0;
+    if (asks && !fits(s, dst, entry_bytes(dst->size, entry_expiry(src), 8) + more)) {
+        container_copy_drop(s, c);
+        return -ENOMEM;
+    }
+    int left = container_copy_some(s, c, src, cost);
+    if (left) return left;
+    s->never_refused = !asks;
+    int refused = key_replace_timed(s, dst, entry_type(src), c->encoding, c->container, entry_expiry(src), entry_fields_time(src), event);
+    s->never_refused = false;
+    if (refused) container_copy_drop(s, c);
+    return refused;
 }
 
 int key_set_expiry(struct shard *s, struct key *k, int64_t at_ms, enum key_event event) {
@@ -698,36 +713,24 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
     return 0;
 }
 
-/* Makes a copy of e flat. */
-static bool flatten(struct entry *copy, const struct entry *e) {
-    void *flat = container_flatten(e);
-    copy->kind = (copy->kind & (ENTRY_EXPIRES | ENTRY_LONG_KEY)) | ENTRY_KIND(entry_type(e), ENC_FLAT);
-    entry_write_pointer(copy, flat);
-    return flat;
-}
-
 struct entry *entry_lend(const struct entry *e) {
     struct blob *b = entry_blob(e);
     struct entry *copy = mi_malloc(entry_size(e));
     if (!copy) return NULL;
     memcpy(copy, e, entry_size(e));
     if (b) b->refs++;
-    if (entry_type(e) == TYPE_STRING || flatten(copy, e)) return copy;
-    mi_free(copy);
-    return NULL;
+    return copy;
 }
 
-void entry_end_loan(struct entry *e) {
-    if (e && entry_type(e) != TYPE_STRING) container_drop_flat(entry_pointer(e));
-    mi_free(e);
-}
+void entry_end_loan(struct entry *e) { mi_free(e); }
 
 struct entry *key_lift(struct shard *s, struct key *k, enum key_event event) {
     key_before_change(s, k, event);
     struct entry *e = k->entry, *lifted = mi_malloc(entry_size(e));
+    assert(entry_type(e) == TYPE_STRING);
     struct blob *b = entry_blob(e), *detached = b && lifted ? blob_detach(s->memory, b) : NULL;
     if (lifted) memcpy(lifted, e, entry_size(e));
-    if (!lifted || (b && !detached) || (entry_type(e) != TYPE_STRING && !flatten(lifted, e))) {
+    if (!lifted || (b && !detached)) {
         mi_free(lifted);
         return NULL;
     }

@@ -160,14 +160,21 @@ int key_copy_from(struct shard *s, struct key *dst, const struct entry *src, int
 /* The same, and deletes src from its shard (which may be s): RENAME, MOVE. A large value changes hands, it is not copied. */
 int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, struct key *src, enum key_event from, enum key_event to);
 
-/* RENAME between shards that nobody holds together, in two halves. key_lift: the key goes, and comes back as an entry that belongs to no shard. NULL: no
+/* key_copy_from in parts, of a container that stays as it is meanwhile. What is begun is in c; about `cost` bytes are copied at once. asks: the budget is asked. 1: there is more; 0:
+ * it is done; -ENOMEM: nothing changed, and nothing is left of it. */
+struct container_copying;
+#define KEY_COPY_COST (128 << 10) /* some 100 us */
+int key_copy_some(
+    struct shard *s, struct key *dst, const struct entry *src, struct container_copying *c, int64_t cost, bool asks, enum key_event event);
+
+/* RENAME of a string between shards that nobody holds together, in two halves. key_lift: the key goes, and comes back as an entry that belongs to no shard. NULL: no
  * memory, nothing changed. key_land: puts its value under dst's name, and frees it; or -ENOMEM with nothing changed. */
 struct entry *key_lift(struct shard *s, struct key *k, enum key_event event);
 int key_land(struct shard *s, struct key *dst, struct entry *lifted, enum key_event event);
 /* A copy of an entry to be read elsewhere, to be freed with entry_end_loan(); it holds a reference to the entry's blob, which its shard must be given back. A
- * container in it is flat. NULL: no memory. */
+ * container is read where it lies, as long as somebody has an intent on its key. NULL: no memory. */
 struct entry *entry_lend(const struct entry *e);
-/* Frees what entry_lend or key_lift gave (or NULL), without its blob. Any thread. */
+/* Frees what entry_lend or key_lift gave (or NULL), without its value. Any thread. */
 void entry_end_loan(struct entry *e);
 
 /* Containers. A command opens the value, changes it (between key_before_change and key_after_change), and stores it again. */

@@ -426,22 +426,27 @@ void list_free(struct list *x, struct trash **trash) {
 
 size_t list_memory(const struct list *x) { return x->chain ? x->chain->memory : node_memory(x->node) + node_far_memory(x->node); }
 
-int list_copy(struct list *to, const struct list *from) {
-    const struct chain *c = from->chain;
-    if (!c) return from->node && !(to->node = node_copy(to->memory, from->node)) ? -ENOMEM : 0;
-    struct chain *copy = to->chain = chain_new(to->memory, c->room, c->fill);
-    if (!copy) return -ENOMEM;
-    to->fill = c->fill;
-    for (uint32_t i = 0; i < c->n_places; i++) {
-        const struct place *p = chain_place(c, i);
-        struct node *node = node_copy(to->memory, p->node);
-        if (!node) {
-            list_free(to, NULL);
-            return -ENOMEM;
-        }
-        struct place *place = &copy->places[copy->n_places++];
-        *place = (struct place){.node = node};
-        chain_count(copy, place, p->n, (int64_t)p->far);
+/* Of the last place. */
+static int copy_place(struct list *to, const struct list *from, struct packed_copying *c) {
+    struct chain *x = to->chain;
+    struct place *place = &x->places[x->n_places - 1];
+    const struct place *p = chain_place(from->chain, x->n_places - 1);
+    int more = node_copy_some(to->memory, &place->node, p->node, c);
+    if (place->node) chain_count(x, place, (int64_t)p->n - place->n, (int64_t)c->memory);
+    c->memory = 0;
+    return more;
+}
+
+int list_copy_some(struct list *to, const struct list *from, struct packed_copying *c) {
+    if (!from->chain) return from->node ? node_copy_some(to->memory, &to->node, from->node, c) : 0;
+    if (!to->chain && !(to->chain = chain_new(to->memory, from->chain->room, from->chain->fill))) return -ENOMEM;
+    struct chain *x = to->chain;
+    to->fill = x->fill;
+    int more = c->inside ? copy_place(to, from, c) : 0;
+    while (!more && x->n_places < from->chain->n_places) {
+        if (c->cost <= 0) return 1;
+        x->places[x->n_places++] = (struct place){0};
+        more = copy_place(to, from, c);
     }
-    return 0;
+    return more;
 }

@@ -118,8 +118,8 @@ struct list_removal {
 /* Goes on, through about so many elements. False: that was all. An empty list has neither node nor chain then. */
 bool list_remove_some(struct list *x, const struct element *what, struct list_removal *r, uint32_t elements);
 
-/* A copy, in this shard's memory. -ENOMEM: nothing was made. */
-int list_copy(struct list *to, const struct list *from);
+/* Copies one of this or another shard into to's memory, in parts: begins with an empty one, which is only to be freed until it is done. 1: there is more; 0: that was all; -ENOMEM. */
+int list_copy_some(struct list *to, const struct list *from, struct packed_copying *c);
 
 /* The view of what an entry of a list points to. */
 struct list list_view(struct memory *m, enum entry_encoding encoding, void *container);

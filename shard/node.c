@@ -227,32 +227,47 @@ size_t node_far_memory(const struct node *p) {
     return bytes;
 }
 
-static void drop_far_before(struct memory *m, struct node *p, uint32_t end) {
-    for (uint32_t at = p->first; at < end; at += element_size(node_at(p, at))) packed_drop(m, node_at(p, at));
-}
-
 void node_drop_far(struct memory *m, struct node *p) {
-    if (p) drop_far_before(m, p, p->end);
+    for (uint32_t at = p ? p->first : 0; p && at < p->end; at += element_size(node_at(p, at))) packed_drop(m, node_at(p, at));
 }
 
-struct node *node_copy(struct memory *m, const struct node *p) {
+/* The copy of the block. *far: its elements refer to something. */
+static struct node *copy_block(struct memory *m, const struct node *p, bool *far) {
     struct node *to = new_node(m, round_block(NODE_HEADER + node_used(p)), NODE_HEADER);
     if (!to) return NULL;
     memcpy(node_at(to, NODE_HEADER), node_at(p, p->first), node_used(p));
     to->n = p->n;
     to->end = (uint16_t)(NODE_HEADER + node_used(p));
+    *far = false;
     for (uint32_t at = NODE_HEADER; at < to->end; at += element_size(node_at(to, at))) {
-        struct element copy;
-        uint32_t size;
         if (*node_at(to, at) != PACKED_FAR) continue;
-        const char *text = packed_text(node_at(to, at), NULL, &size);
-        element_of(&copy, text, size);
-        if (element_make_far(m, &copy)) {
-            drop_far_before(m, to, at);
-            node_free(m, to);
-            return NULL;
-        }
-        node_write(&copy, node_at(to, at));
+        packed_forget(node_at(to, at));
+        *far = true;
     }
     return to;
+}
+
+static int copy_elements(struct memory *m, struct node *to, const struct node *from, struct packed_copying *c) {
+    for (; c->at < to->end; c->at += element_size(node_at(to, c->at))) {
+        if (*node_at(to, c->at) != PACKED_FAR) continue;
+        if (c->cost <= 0) return 1;
+        int more = packed_copy_far(m, node_at(to, c->at), node_at(from, from->first + c->at - NODE_HEADER), c);
+        if (more) return more;
+    }
+    return 0;
+}
+
+/* What a node costs, in bytes that are copied meanwhile; and its bytes twice, as they are mostly the first in their memory pages. */
+#define COPY_COST 1024
+
+int node_copy_some(struct memory *m, struct node **to, const struct node *from, struct packed_copying *c) {
+    if (!c->inside) {
+        *to = copy_block(m, from, &c->inside);
+        if (!*to) return -ENOMEM;
+        c->at = NODE_HEADER;
+        c->cost -= COPY_COST + 2 * (int64_t)node_used(from);
+    }
+    int more = c->inside ? copy_elements(m, *to, from, c) : 0;
+    c->inside = more;
+    return more;
 }

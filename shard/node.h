@@ -103,7 +103,7 @@ size_t node_far_memory(const struct node *p);
 void node_drop_far(struct memory *m, struct node *p);
 /* Frees the block. */
 void node_free(struct memory *m, struct node *p);
-/* A copy, with what its elements refer to. NULL: no memory. */
-struct node *node_copy(struct memory *m, const struct node *p);
+/* Copies a node into *to, in parts, with what its elements refer to: begins with *to NULL. 1: there is more; 0: all is there; -ENOMEM. */
+int node_copy_some(struct memory *m, struct node **to, const struct node *from, struct packed_copying *c);
 
 #endif

@@ -73,7 +73,7 @@ int packed_make_far(struct memory *m, struct packed *x) {
 void packed_drop(struct memory *m, const uint8_t *at) {
     if (*at != PACKED_FAR) return;
     struct far *f = far_at(at);
-    memory_free(m, f, far_bytes(f->size));
+    if (f) memory_free(m, f, far_bytes(f->size));
 }
 
 size_t packed_far_memory(const uint8_t *at) { return *at == PACKED_FAR ? memory_usable(far_bytes(far_at(at)->size)) : 0; }
@@ -107,4 +107,34 @@ uint32_t packed_text_size(const uint8_t *at) {
     uint32_t size;
     packed_text(at, scratch, &size);
     return size;
+}
+
+/* --- copying in parts --- */
+
+/* What making a block costs, in bytes that are copied meanwhile. */
+#define BLOCK_COST 256
+
+void packed_forget(uint8_t *at) {
+    const struct far *none = NULL;
+    memcpy(at + 1, &none, sizeof none);
+}
+
+int packed_copy_far(struct memory *m, uint8_t *to, const uint8_t *from, struct packed_copying *c) {
+    const struct far *f = far_at(from);
+    struct far *copy = far_at(to);
+    if (!copy) {
+        copy = memory_alloc(m, far_bytes(f->size));
+        if (!copy) return -ENOMEM;
+        copy->size = f->size;
+        memcpy(to + 1, &copy, sizeof copy);
+        c->memory += memory_usable(far_bytes(f->size));
+        c->cost -= BLOCK_COST;
+        c->written = 0;
+    }
+    int64_t left = f->size - c->written, now = c->cost > 0 ? c->cost : 0;
+    if (now > left) now = left;
+    memcpy(copy->bytes + c->written, f->bytes + c->written, (size_t)now);
+    c->written += (uint32_t)now;
+    c->cost -= now;
+    return now < left;
 }

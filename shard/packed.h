@@ -54,6 +54,20 @@ size_t packed_far_memory(const uint8_t *at);
 /* What packed_make_far takes. */
 size_t packed_far_needs(const struct packed *x);
 
+/* Copying packed strings that lie in one block, byte by byte, and then what the far ones refer to, in parts: of this or another shard, from where it lies. The copy may be dropped
+ * at any time. All 0 but for cost: nothing was copied. */
+struct packed_copying {
+    int64_t cost;     /* what may still be done now: bytes, about; below 0: no more */
+    size_t memory;    /* bytes that the far ones took */
+    bool inside;      /* a block was copied, and not all that it refers to */
+    uint32_t at;      /* where in the block its next far string is, or is looked for */
+    uint32_t written; /* bytes of that one */
+};
+/* What a copied string refers to is not its own: it has nothing yet (packed_drop does nothing). Of a far one. */
+void packed_forget(uint8_t *at);
+/* Goes on copying what `from` refers to for its copy. 1: there is more; 0: all is written; -ENOMEM. Of far ones. */
+int packed_copy_far(struct memory *m, uint8_t *to, const uint8_t *from, struct packed_copying *c);
+
 /* Of what is written at `at`: its size in packed form. */
 static inline uint32_t packed_size(const uint8_t *at) {
     if (*at <= 0x7f) return 1u + *at;

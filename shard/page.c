@@ -1,5 +1,7 @@
 #include "shard/page.h"
 
+#include <errno.h>
+
 #include "shard/memory.h"
 
 /* Pairs in a word: a fingerprint in the low byte of each 16 bits, a size in the high one. */
@@ -261,8 +263,67 @@ void page_free(struct memory *m, struct page *p) {
     if (p) memory_free(m, p, 8u * p->block);
 }
 
-struct page *page_copy(struct memory *m, const struct page *p) {
+/* --- copying --- */
+
+/* The packed strings of an item: its name, and its value if it has one (else NULL). */
+static uint8_t *value_of(struct page *p, uint32_t index, uint8_t *item) {
+    uint32_t name = packed_size(item);
+    return name < page_item_size(p, index) ? item + name : NULL;
+}
+
+static bool forget(uint8_t *at) {
+    if (!at || *at != PACKED_FAR) return false;
+    packed_forget(at);
+    return true;
+}
+
+/* The copy of the block. *far: its items refer to something. */
+static struct page *copy_block(struct memory *m, const struct page *p, bool *far) {
     struct page *to = memory_alloc(m, 8u * p->block);
-    if (to) memcpy(to, p, sizeof *p + 2u * p->room + p->used);
+    if (!to) return NULL;
+    memcpy(to, p, sizeof *p + 2u * p->room + p->used);
+    uint8_t *item = page_item(to, 0);
+    *far = false;
+    for (uint32_t i = 0; i < to->n; item += page_item_size(to, i++)) {
+        *far |= forget(item);
+        *far |= forget(value_of(to, i, item));
+    }
     return to;
+}
+
+/* Of the string at this offset from the first item. */
+static int copy_string(struct memory *m, struct page *to, const struct page *from, uint32_t offset, struct packed_copying *c) {
+    uint8_t *at = page_item(to, offset);
+    if (*at != PACKED_FAR || offset < c->at) return 0;
+    c->at = offset;
+    if (c->cost <= 0) return 1;
+    int more = packed_copy_far(m, at, page_item((struct page *)(uintptr_t)from, offset), c);
+    if (!more) c->at = offset + PACKED_FAR_SIZE;
+    return more;
+}
+
+static int copy_items(struct memory *m, struct page *to, const struct page *from, struct packed_copying *c) {
+    for (uint32_t i = 0, offset = 0; i < to->n; offset += page_item_size(to, i++)) {
+        uint32_t name = packed_size(page_item(to, offset));
+        int more = copy_string(m, to, from, offset, c);
+        if (!more && name < page_item_size(to, i)) more = copy_string(m, to, from, offset + name, c);
+        if (more) return more;
+    }
+    return 0;
+}
+
+/* What a page costs, in bytes that are copied meanwhile. */
+#define PAGE_COST 256
+
+int page_copy_some(struct memory *m, struct page **to, const struct page *from, struct packed_copying *c) {
+    if (!c->inside) {
+        *to = copy_block(m, from, &c->inside);
+        if (!*to) return -ENOMEM;
+        c->at = 0;
+        c->memory += page_memory(*to);
+        c->cost -= PAGE_COST + from->used;
+    }
+    int more = c->inside ? copy_items(m, *to, from, c) : 0;
+    c->inside = more;
+    return more;
 }

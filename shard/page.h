@@ -60,8 +60,8 @@ uint8_t *page_move(struct page *p, struct page_at from, struct page_at to);
 void page_remove(struct memory *m, struct page **p, struct page_at at);
 /* Frees the block, without what its items refer to. */
 void page_free(struct memory *m, struct page *p);
-/* A copy of the block, byte by byte. NULL: no memory. */
-struct page *page_copy(struct memory *m, const struct page *p);
+/* Copies a page into *to, in parts, with what its items refer to: begins with *to NULL. 1: there is more; 0: all is there; -ENOMEM. */
+int page_copy_some(struct memory *m, struct page **to, const struct page *from, struct packed_copying *c);
 
 /* Moves the items marked in goes (one for each) to a page of their own. NULL: no memory, nothing changed. Some but not all are marked. */
 struct page *page_part(struct memory *m, struct page **p, const bool *goes);

@@ -364,6 +364,42 @@ void ranked_remove(struct memory *m, struct ranked *t, const struct ranked_path 
     lower_root(m, t);
 }
 
+/* --- copying --- */
+
+static void append_child(struct inner *up, const struct inner *like, uint32_t at, void *child) {
+    move_children(up, up->n, like, at, 1);
+    up->children[up->n++] = child;
+}
+
+/* Leaves come in order, each with the nodes above it of which it is the first: so a copy of the same shape grows at its right edge. */
+int ranked_copy_leaf(struct memory *m, struct ranked *to, const struct ranked *from) {
+    struct ranked_path p;
+    struct ranked_spare spare = {.n = 0};
+    uint32_t begin = 1; /* nodes that begin there */
+    ranked_at(from, to->n, &p);
+    while (begin < from->levels && !p.at[begin]) begin++;
+    for (; spare.n < begin; spare.n++) {
+        spare.nodes[spare.n] = memory_alloc(m, NODE_SIZE);
+        if (spare.nodes[spare.n]) continue;
+        ranked_give_back(m, &spare);
+        return -ENOMEM;
+    }
+    struct inner *up = NULL;
+    for (uint32_t level = from->levels; level-- > 0;) {
+        void *node;
+        if (level < begin) {
+            node = new_node(to, &spare);
+            if (up) append_child(up, p.nodes[level + 1], p.at[level + 1], node);
+            else to->root = node;
+        } else node = up ? up->children[up->n - 1] : to->root;
+        up = node;
+    }
+    memcpy(up, p.nodes[0], NODE_SIZE);
+    to->levels = from->levels;
+    to->n += node_n(up);
+    return to->n < from->n;
+}
+
 /* --- the end --- */
 
 size_t ranked_memory(const struct ranked *t) { return t->nodes * memory_usable(NODE_SIZE); }

@@ -92,6 +92,10 @@ void ranked_remove(struct memory *m, struct ranked *t, const struct ranked_path 
 bool ranked_may_rescore(const struct ranked_path *p, double score);
 void ranked_rescore(const struct ranked_path *p, double score);
 
+/* Copies the leaf behind those that were copied, with the nodes above it that begin there; until to->n is from's it is only to be freed. 1: there is more; 0: that was
+ * all; -ENOMEM. Of one that is not empty. */
+int ranked_copy_leaf(struct memory *m, struct ranked *to, const struct ranked *from);
+
 /* Bytes of all nodes. */
 size_t ranked_memory(const struct ranked *t);
 /* Frees about so many nodes. False: that was all. It is not used otherwise once this began. */

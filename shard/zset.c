@@ -15,6 +15,8 @@
 /* Freed in one go. */
 #define FREE_NODES 64u
 #define FREE_PAGES 64u
+/* What copying a leaf costs, in bytes that are copied meanwhile. */
+#define LEAF_COST 2048
 
 struct zset_large {
     struct trash trash;
@@ -545,14 +547,20 @@ void zset_free(struct zset *x, struct trash **large) {
     x->large = NULL;
 }
 
-int zset_copy(struct zset *to, const struct zset *from) {
-    if (zset_is_empty(from)) return 0;
-    if (add_all(to, from)) {
-        zset_free(to, NULL);
-        return -ENOMEM;
+int zset_copy_some(struct zset *to, const struct zset *from, struct packed_copying *c) {
+    if (!from->large) return from->page ? page_copy_some(to->memory, &to->page, from->page, c) : 0;
+    if (!to->large && !(to->large = new_large(to))) return -ENOMEM;
+    struct zset_large *x = to->large;
+    x->flags = from->large->flags;
+    while (x->order.n < from->large->order.n) {
+        if (c->cost <= 0) return 1;
+        c->cost -= LEAF_COST;
+        if (ranked_copy_leaf(to->memory, &x->order, &from->large->order) < 0) return -ENOMEM;
     }
-    zset_show_large(to, zset_is_shown_large(from));
-    return 0;
+    struct fields f = fields_of(to), of = fields_of(from);
+    int more = fields_copy_some(&f, &of, c);
+    keep_fields(to, &f);
+    return more;
 }
 
 /* A page's block grows by steps of up to this many bytes. */

@@ -138,7 +138,7 @@ struct zset zset_of(struct memory *m, const struct hash_secret *secret, enum ent
 void *zset_container(const struct zset *x, enum entry_encoding *encoding);
 /* Frees it at once; or, a large one, hangs it in *large. */
 void zset_free(struct zset *x, struct trash **large);
-/* A copy in to's memory. -ENOMEM: nothing was made. */
-int zset_copy(struct zset *to, const struct zset *from);
+/* Copies one of this or another shard into to's memory, in parts: begins with an empty one, which is only to be freed until it is done. 1: there is more; 0: that was all; -ENOMEM. */
+int zset_copy_some(struct zset *to, const struct zset *from, struct packed_copying *c);
 
 #endif

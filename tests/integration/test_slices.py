@@ -319,3 +319,128 @@ def test_who_asks_for_too_much_in_slices_is_closed(server):
     client.send(encode('HRANDFIELD', 'h', -1000000))
     assert client.read_to_end(timeout=PATIENCE)[1]
     assert other.command('HLEN', 'h') == 1
+
+
+def hash_of(n):
+    return {b'field:%d' % i: b'value:%d' % i if i % 100 else b'v' * 2000 for i in range(n)}
+
+
+N_COPIED = 20000
+KINDS = {
+    'hash': (lambda client, key: client.pipeline([('HSET', key, *(x for item in list(hash_of(N_COPIED).items())[at:at + 2000] for x in item)) for at in range(0, N_COPIED, 2000)]),
+             lambda client, key: dict(zip(*[iter(client.command('HGETALL', key))] * 2))),
+    'set': (lambda client, key: client.pipeline([('SADD', key, *(b'member:%d' % i for i in range(at, at + 2000))) for at in range(0, N_COPIED, 2000)]),
+            lambda client, key: set(client.command('SMEMBERS', key))),
+    'list': (lambda client, key: client.pipeline([('RPUSH', key, *(b'element:%d' % i if i % 100 else b'e' * 2000 for i in range(at, at + 2000))) for at in range(0, N_COPIED, 2000)]),
+             lambda client, key: client.command('LRANGE', key, 0, -1)),
+    'zset': (lambda client, key: client.pipeline([('ZADD', key, *(x for i in range(at, at + 2000) for x in (i % 1009, b'member:%d' % i))) for at in range(0, N_COPIED, 2000)]),
+             lambda client, key: client.command('ZRANGE', key, 0, -1, 'WITHSCORES')),
+}
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', KINDS)
+def test_containers_are_copied_in_slices(server, kind):
+    """To a key of the same shard, and to keys of whatever shard they are on."""
+    fill, read = KINDS[kind]
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    fill(slow, '{t}a')
+    value = read(slow, '{t}a')
+    slow.command('SET', '{t}x', 'y')
+    for to in ('{t}b', 'c0', 'c1', 'c2', 'c3'):
+        before = long_slices(server)
+        assert slow.command('COPY', '{t}a', to) == 1
+        assert long_slices(server) >= before + 3
+        assert read(slow, to) == value
+        assert slow.command('COPY', '{t}a', to) == 0
+        assert slow.command('PEXPIRE', '{t}a', 10000000) == 1
+        slow.command('SET', to, 'text')
+        assert slow.command('COPY', '{t}a', to, 'REPLACE') == 1
+        assert read(slow, to) == value and slow.command('PTTL', to) > 0 and slow.command('PERSIST', '{t}a') == 1
+        assert answered_first(slow, encode('COPY', '{t}a', to, 'REPLACE'), other, ('GET', '{t}x'), b'y')
+        slow.pipeline([('MULTI',), ('COPY', '{t}a', to, 'REPLACE'), ('DEL', '{t}a'), ('COPY', to, '{t}a')])
+        assert slow.command('EXEC') == [1, 1, 1]
+        assert read(slow, to) == value and read(slow, '{t}a') == value
+    assert slow.command('COPY', '{t}a', '{t}a', 'DB', 1) == 1
+    slow.pipeline([('SELECT', 1), ('DEL', '{t}x')])
+    assert read(slow, '{t}a') == value
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', KINDS)
+def test_containers_are_renamed_in_slices(server, kind):
+    """Over two shards they are copied; who asks meanwhile for either of the keys waits, and finds one of them."""
+    fill, read = KINDS[kind]
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    names = ['r%d' % n for n in range(6)]
+    fill(slow, names[0])
+    value = read(slow, names[0])
+    slow.command('PEXPIRE', names[0], 10000000)
+    used = int(server.info('memory')['used_memory'])
+    first = False
+    for n in range(60):
+        at, to = names[n % 6], names[(n + 1) % 6]
+        slow.send(encode(('RENAME', 'RENAMENX')[n % 2], at, to))
+        other.send(encode('PING') + encode('EXISTS', at, to))
+        assert other.read() == b'PONG'
+        first |= not select.select([slow.socket], [], [], 0)[0]
+        assert other.read() == 1
+        assert slow.read() == (b'OK', 1)[n % 2]
+        assert slow.command('EXISTS', at) == 0
+        if n % 6 == 5:
+            assert read(slow, to) == value and slow.command('PTTL', to) > 0
+            assert slow.command('COPY', to, 'copy') == 1 and slow.command('RENAMENX', to, 'copy') == 0 and slow.command('DEL', 'copy') == 1
+        if (first or server.threads == 1) and n > 12:
+            break
+    assert first or server.threads == 1        # where it only changes hands
+    wait_for(lambda: int(server.info('memory')['used_memory']) < used + (1 << 20))     # what it was copied from is given back
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('to', ['{t}b', 'c0', 'c1', 'c2'])
+def test_a_copy_is_of_one_moment(server, to):
+    """Two fields that are always changed together are the same in each copy."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    KINDS['hash'][0](slow, '{t}a')
+    slow.command('HSET', '{t}a', 'left', 0, 'right', 0)
+    for n in range(30):
+        slow.send(encode('COPY', '{t}a', to, 'REPLACE'))
+        other.send(b''.join(encode('HSET', '{t}a', *(('left', i, 'right', i), ('right', i, 'left', i))[i % 2]) for i in range(n, n + 20)))
+        assert slow.read() == 1
+        left, right = slow.command('HMGET', to, 'left', 'right')
+        assert left == right
+        for _ in range(20):
+            assert other.read() == 0
+        assert slow.command('HLEN', to) == N_COPIED + 2
+
+
+def test_a_server_ends_and_clients_leave_while_containers_are_copied(start):
+    server = start()
+    slow = server.client(timeout=PATIENCE)
+    for kind, (fill, read) in KINDS.items():
+        fill(slow, '{t}' + kind)
+        value = read(slow, '{t}' + kind)
+        for to in ('{t}b', 'c0', 'c1', 'c2'):
+            gone = server.client()
+            gone.send(encode('COPY', '{t}' + kind, to) + encode('RENAME', to, to + 'x') * 2)
+            gone.close()
+        assert read(slow, '{t}' + kind) == value
+    for to in ('{t}b', 'c0', 'c1', 'c2'):
+        for kind in KINDS:
+            server.client().send(encode('COPY', '{t}' + kind, to, 'REPLACE') + encode('RENAME', to, to + 'x') * 2)
+    server.stop()
+
+
+@pytest.mark.parametrize('to', ['{t}b', 'c0', 'c1', 'c2'])
+def test_a_copy_that_is_refused_leaves_nothing(server, to):
+    client = server.client(timeout=PATIENCE)
+    KINDS['hash'][0](client, '{t}a')
+    client.command('SET', to, 'text')
+    used = int(server.info('memory')['used_memory'])
+    client.command('CONFIG', 'SET', 'maxmemory', used + 500000)
+    for _ in range(5):
+        assert client.command('COPY', '{t}a', to, 'REPLACE').startswith(b'OOM')
+    assert client.command('GET', to) == b'text'
+    assert client.command('RENAME', '{t}a', to) == b'OK'        # which is never refused
+    assert client.command('HLEN', to) == N_COPIED
+    client.command('CONFIG', 'SET', 'maxmemory', 0)
