@@ -293,6 +293,8 @@ const struct command commands_zset[] = {
                       "destination key.",
         .plan = PLAN_SPREAD,
         .on_spread = zrangestore,
+        .on_shard = zrangestore_on_one,
+        .on_drop = zrangestore_drop,
         .on_steps = zrangestore_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_OW | KEY_UPDATE), KEY_RANGE(2, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 2},

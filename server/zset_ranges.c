@@ -1,7 +1,7 @@
 /* Ranges of sorted sets, by rank, by score, by member: counted, replied, stored, removed. In this file: limits; which members; counting; replying; removing; storing.
  *
  * Every range is one of ranks [from, to), once its limits were looked for. Long ones are replied and removed in slices: the hop's state is then how many are done +
- * HOP_IN_SLICES, and the arguments are read again each time.
+ * HOP_IN_SLICES, and the arguments are read again each time. What is stored grows in a struct storing, beside the keys.
  */
 #include <math.h>
 #include <mimalloc.h>
@@ -246,99 +246,199 @@ static bool is_large(const struct request *q, uint64_t n) {
     return q->by == BY_RANK && n > (uint64_t)config_current()->zset_max_listpack_entries;
 }
 
-/* Copies members of these ranks to another zset, in the order of the range. False: no memory. */
-static bool copy_ranks(struct zset_building *b, const struct zset *x, struct ranks k, bool down) {
+/* Members that are copied in one slice: some 100 us. */
+#define STORE_SLICE 256u
+
+/* ZRANGESTORE under way. Its limits point into the arguments. */
+struct storing {
+    struct request q;
+    struct ranks ranks;
+    uint64_t done; /* members taken */
+    struct zset result;
+    struct zset_building building; /* of the result, on its shard; x NULL: it is not begun, or has its place */
+    /* Over two shards: what travels, and how far it is unpacked. */
+    struct parcel parcel;
+    struct parcel_at at;
+    bool stored; /* the last wave was sent */
+};
+
+/* Reads what is asked. False: an error was replied. */
+static bool storing_read(struct storing *x, const struct arg *argv, uint32_t argc, struct reply *r) {
+    *x = (struct storing){.q = {.any = true, .stores = true}};
+    return read_request(&x->q, argv, argc, 3, r);
+}
+
+static void storing_build(struct storing *x, struct shard *home) {
+    x->result = zset_new(home);
+    x->building = (struct zset_building){.shard = home, .x = &x->result, .large = is_large(&x->q, x->ranks.to - x->ranks.from)};
+}
+
+static void storing_drop(struct storing *x) {
+    if (x->building.x) zset_drop(x->building.shard, &x->result);
+    parcel_drop(&x->parcel);
+    mi_free(x);
+}
+
+/* The source, which is read for the first time, or again. False: an error was replied. */
+static bool open_source(struct shard *s, const struct hop *h, bool again, struct zset *x, struct reply *r) {
+    const struct arg *name = hop_key(h, 1);
+    struct key k;
+    if (again) key_look_again(s, s->dbs[h->db], hop_hash(h, 1), name->p, name->size, &k);
+    else key_read_nth(s, h, 1, &k);
+    if (!is_zset(&k, r)) return false;
+    *x = zset_open(s, &k);
+    return true;
+}
+
+static uint64_t left_of(const struct storing *x) { return x->ranks.to - x->ranks.from - x->done; }
+
+/* Begins a walk through the next members of the source, in the order of the range. */
+static void walk_on(struct storing *x, const struct zset *source, uint64_t most, struct zset_walk *w) {
+    uint64_t n = left_of(x) < most ? left_of(x) : most;
+    zset_begin(source, w, x->q.down ? x->ranks.to - 1 - x->done : x->ranks.from + x->done, n, x->q.down);
+    x->done += n;
+}
+
+/* Copies so many at most. False: no memory. */
+static bool copy_on(struct storing *x, const struct zset *source, uint64_t most) {
     struct zset_walk w;
     struct zset_item m;
-    zset_begin(x, &w, down ? k.to - 1 : k.from, k.to - k.from, down);
-    while (zset_next(x, &w, &m)) {
+    walk_on(x, source, most, &w);
+    while (zset_next(source, &w, &m)) {
         char scratch[INT64_TEXT_SIZE];
         struct field_name name;
-        zset_name_of(b->x, &m, scratch, &name);
-        if (!zset_build_in_turn(b, &name, m.score)) return false;
+        zset_name_of(&x->result, &m, scratch, &name);
+        if (!zset_build_in_turn(&x->building, &name, m.score)) return false;
     }
     return true;
 }
 
 void zrangestore(const struct spread *x, struct hop *h, struct reply *r) {
-    struct request q = {.any = true, .stores = true};
-    struct shard *to, *from;
+    struct storing storing;
+    struct shard *to;
     struct key k;
-    if (!read_request(&q, h->argv, h->argc, 3, r)) return;
-    spread_read(x, h, 1, &from, &k);
-    if (!is_zset(&k, r)) return;
-    struct zset source = zset_open(from, &k);
-    struct zset result = zset_new(spread_shard(x, h, 0));
-    struct ranks ranks = ranks_asked(&q, &source);
-    struct zset_building b = {.shard = spread_shard(x, h, 0), .x = &result, .large = is_large(&q, ranks.to - ranks.from)};
-    bool good = copy_ranks(&b, &source, ranks, q.down);
+    struct zset source;
+    if (!storing_read(&storing, h->argv, h->argc, r) || !open_source(spread_shard(x, h, 1), h, false, &source, r)) return;
+    storing.ranks = ranks_asked(&storing.q, &source);
+    storing_build(&storing, spread_shard(x, h, 0));
+    bool good = copy_on(&storing, &source, UINT64_MAX);
     spread_write(x, h, 0, &to, &k);
-    zset_store_result(to, &k, &result, good, r);
+    zset_store_result(to, &k, &storing.result, good, r);
 }
 
-/* ---- storing over two shards: the source's gives the members, the other makes a sorted set of them ---- */
+/* ---- where one shard has both keys: in slices, if it is many ---- */
 
-static void drop_parcel(struct thread *t, void *own) {
-    (void)t;
-    parcel_drop(own);
-    mi_free(own);
+static struct storing *storing_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct storing *)(uintptr_t)h->state : NULL; }
+
+void zrangestore_drop(struct shard *s, struct hop *h, struct reply *r) {
+    struct storing *x = storing_of(h);
+    (void)s, (void)r;
+    if (x) storing_drop(x);
+    h->state = 0;
 }
 
-static enum hop_result take_range(struct shard *s, struct hop *h, struct reply *r) {
-    struct request q = {.any = true, .stores = true};
-    struct parcel *p = steps_carrier(h)->own;
-    struct zset_walk w;
-    struct zset_item m;
-    struct key key;
-    if (!read_request(&q, h->argv, h->argc, 3, r)) return HOP_DONE;
-    key_read_nth(s, h, 1, &key);
-    if (!is_zset(&key, r)) return HOP_DONE;
-    struct zset x = zset_open(s, &key);
-    struct ranks k = ranks_asked(&q, &x);
-    zset_begin(&x, &w, q.down ? k.to - 1 : k.from, k.to - k.from, q.down);
-    while (zset_next(&x, &w, &m)) {
-        char scratch[INT64_TEXT_SIZE];
-        uint32_t size;
-        const char *text = zset_text(&m, scratch, &size);
-        if (parcel_add(p, text, size, m.score)) continue;
-        reply_no_memory(r);
-        break;
+static void store_result(struct shard *s, const struct hop *h, struct storing *x, bool good, struct reply *r) {
+    struct key k;
+    key_write_nth(s, h, 0, &k);
+    zset_store_result(s, &k, &x->result, good, r);
+    x->building.x = NULL;
+}
+
+enum hop_result zrangestore_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct storing few, *x = storing_of(h);
+    struct zset source;
+    if (!x && !storing_read(&few, h->argv, h->argc, r)) return HOP_DONE;
+    if (!open_source(s, h, h->state, &source, r)) return HOP_DONE;
+    if (!x) {
+        few.ranks = ranks_asked(&few.q, &source);
+        bool many = left_of(&few) > STORE_SLICE;
+        if (many && !h->state) return HOP_AGAIN;
+        x = many ? mi_malloc(sizeof *x) : &few;
+        if (!x) {
+            reply_no_memory(r);
+            return HOP_DONE;
+        }
+        *x = few;
+        storing_build(x, s);
+        if (many) h->state = (uint64_t)(uintptr_t)x;
     }
+    bool good = copy_on(x, &source, STORE_SLICE);
+    if (good && left_of(x)) return HOP_AGAIN;
+    store_result(s, h, x, good, r);
+    if (x != &few) zrangestore_drop(s, h, r);
     return HOP_DONE;
 }
 
+/* ---- over two shards: the source's gives the members, the other makes a sorted set of them ---- */
+
+static void drop_own(struct thread *t, void *own) {
+    (void)t;
+    storing_drop(own);
+}
+
+/* Takes so many at most. Without memory that is replied. */
+static void take_members(struct storing *x, const struct zset *source, uint64_t most, struct reply *r) {
+    struct zset_walk w;
+    struct zset_item m;
+    walk_on(x, source, most, &w);
+    while (zset_next(source, &w, &m)) {
+        char scratch[INT64_TEXT_SIZE];
+        uint32_t size;
+        const char *text = zset_text(&m, scratch, &size);
+        if (parcel_add(&x->parcel, text, size, m.score)) continue;
+        reply_no_memory(r);
+        return;
+    }
+}
+
+/* Few are taken at once. */
+static enum hop_result look_at_range(struct shard *s, struct hop *h, struct reply *r) {
+    struct storing *x = steps_carrier(h)->own;
+    struct zset source;
+    if (!open_source(s, h, false, &source, r)) return HOP_DONE;
+    x->ranks = ranks_asked(&x->q, &source);
+    if (left_of(x) <= STORE_SLICE) take_members(x, &source, STORE_SLICE, r);
+    return HOP_DONE;
+}
+
+static enum hop_result take_range(struct shard *s, struct hop *h, struct reply *r) {
+    struct storing *x = steps_carrier(h)->own;
+    struct zset source;
+    open_source(s, h, true, &source, r);
+    take_members(x, &source, STORE_SLICE, r);
+    return left_of(x) && !r->size ? HOP_AGAIN : HOP_DONE;
+}
+
 static enum hop_result put_range(struct shard *s, struct hop *h, struct reply *r) {
-    struct zset result = zset_new(s);
-    struct key k;
-    struct request q = {.any = true, .stores = true};
-    const struct parcel *p = steps_carrier(h)->own;
-    if (!read_request(&q, h->argv, h->argc, 3, r)) return HOP_DONE;
-    struct zset_building b = {.shard = s, .x = &result, .large = is_large(&q, p->n)};
-    struct parcel_at at = {0};
-    uint64_t all = UINT64_MAX;
-    bool good = zset_unpack(&b, p, &at, true, &all);
-    key_write_nth(s, h, 0, &k);
-    zset_store_result(s, &k, &result, good, r);
+    struct storing *x = steps_carrier(h)->own;
+    uint64_t most = STORE_SLICE;
+    if (!x->building.x) storing_build(x, s);
+    bool all = zset_unpack(&x->building, &x->parcel, &x->at, true, &most);
+    if (!all && !most) return HOP_AGAIN;
+    store_result(s, h, x, all, r);
     return HOP_DONE;
 }
 
 bool zrangestore_steps(struct thread *t, struct task *k, struct reply *r) {
-    struct carrier *x = k->carrier;
-    if (k->step == 2) {
+    struct storing *x = k->carrier->own;
+    if (!x) {
+        x = k->carrier->own = mi_malloc(sizeof *x);
+        k->carrier->drop_own = drop_own;
+        if (!x) reply_no_memory(r);
+        if (!x || !storing_read(x, k->argv, k->argc, r)) return false;
+        steps_wave_on(t, k, 1, look_at_range);
+        return true;
+    }
+    if (x->stored) {
         steps_take_reply(t, k, r);
         return false;
     }
-    if (k->step == 1) {
-        if (steps_take_error(t, k, r)) return false;
-        steps_wave_on(t, k, 0, put_range);
-        return true;
-    }
-    x->own = mi_calloc(1, sizeof(struct parcel));
-    if (!x->own) {
-        reply_no_memory(r);
-        return false;
-    }
-    x->drop_own = drop_parcel;
-    steps_wave_on(t, k, 1, take_range);
+    if (steps_take_error(t, k, r)) return false;
+    bool takes = left_of(x), many = x->ranks.to - x->ranks.from > STORE_SLICE;
+    uint32_t shard = steps_shard_of(t, k, takes ? 1 : 0);
+    steps_new_wave(t, k);
+    if (many) steps_hop_in_slices(t, k, shard, takes ? take_range : put_range);
+    else steps_hop(t, k, shard, put_range);
+    x->stored = !takes;
     return true;
 }

@@ -84,6 +84,8 @@ extern const struct blocking bzpopmin, bzpopmax, bzmpop;
 hop_fn zcount, zlexcount, zrange, zrangebyscore, zrevrangebyscore, zrangebylex, zrevrangebylex, zrevrange, zremrangebyrank,
     zremrangebyscore, zremrangebylex;
 spread_fn zrangestore;
+hop_fn zrangestore_on_one;
+hop_drop_fn zrangestore_drop;
 steps_fn zrangestore_steps;
 
 /* zset_algebra.c */

@@ -444,3 +444,46 @@ def test_a_copy_that_is_refused_leaves_nothing(server, to):
     assert client.command('RENAME', '{t}a', to) == b'OK'        # which is never refused
     assert client.command('HLEN', to) == N_COPIED
     client.command('CONFIG', 'SET', 'maxmemory', 0)
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('to', ['{t}to', 's0', 's1', 's2'])
+def test_ranges_are_stored_in_slices(server, to):
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    KINDS['zset'][0](slow, '{t}a')
+    slow.command('SET', '{t}x', 'y')
+    for limits in ((0, -1), (100, 15000), (0, -1, 'REV'), ('-inf', '+inf', 'BYSCORE'), ('(900', '100', 'BYSCORE', 'REV', 'LIMIT', 10, 12000), (0, 100), (5, 3)):
+        expected = sorted(slow.command('ZRANGE', '{t}a', *limits))
+        question = ('ZRANGESTORE', to, '{t}a', *limits)
+        before = long_slices(server)
+        assert slow.command(*question) == len(expected)
+        assert len(expected) < 1000 or long_slices(server) >= before + 20
+        stored = KINDS['zset'][1](slow, to)
+        assert sorted(stored[::2]) == expected and stored == [x for m in stored[::2] for x in (m, b'%d' % (int(m[7:]) % 1009))]
+        assert slow.command('OBJECT', 'ENCODING', to) == b'skiplist' if len(expected) > 128 else True
+        slow.pipeline([('MULTI',), ('DEL', to), question, ('ZCARD', to)])
+        assert slow.command('EXEC')[1:] == [len(expected)] * 2
+        if len(expected) > 1000:
+            assert answered_first(slow, encode(*question), other, ('GET', '{t}x'), b'y')
+    assert slow.command('ZRANGESTORE', to, '{t}x', 0, -1).startswith(b'WRONGTYPE')
+    used = int(server.info('memory')['used_memory'])
+    slow.command('ZRANGESTORE', to, '{t}a', 0, 3)
+    slow.command('CONFIG', 'SET', 'maxmemory', used + 300000)
+    assert slow.command('ZRANGESTORE', to, '{t}a', 0, -1).startswith(b'OOM')
+    assert slow.command('ZCARD', to) == 4
+    slow.command('CONFIG', 'SET', 'maxmemory', 0)
+    assert slow.command('ZRANGESTORE', '{t}a', '{t}a', 1000, -1) == 19000 == slow.command('ZCARD', '{t}a')
+
+
+def test_a_server_ends_and_clients_leave_while_ranges_are_stored(start):
+    server = start()
+    slow = server.client(timeout=PATIENCE)
+    KINDS['zset'][0](slow, '{t}a')
+    for to in ('{t}to', 's0', 's1', 's2'):
+        gone = server.client()
+        gone.send(encode('ZRANGESTORE', to, '{t}a', 0, -1) * 2)
+        gone.close()
+    assert slow.command('ZCARD', '{t}a') == N_COPIED
+    for to in ('{t}to', 's0', 's1', 's2'):
+        server.client().send(encode('ZRANGESTORE', to, '{t}a', 0, -1) * 3)
+    server.stop()
