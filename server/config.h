@@ -148,6 +148,10 @@ void config_log_warnings(void);
  * Returns 0, or 1 if not even one client fits. */
 int config_fit_clients(void);
 
+/* What shutdown-on-sigint and its kin say. */
+enum shutdown_flags { SHUTDOWN_SAVE = 1, SHUTDOWN_NOSAVE = 2, SHUTDOWN_NOW = 4, SHUTDOWN_FORCE = 8 };
+uint32_t config_shutdown_flags(const char *words);
+
 /* Gives the shards maxmemory as their limit, or none. Only with every shard held, or before threads start. While data are loaded the first does nothing. */
 void config_limit_memory(const struct config *c);
 void config_lift_memory_limit(void);

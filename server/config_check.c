@@ -155,5 +155,17 @@ static bool check_shutdown(char *given, char *why) {
     return true;
 }
 
+uint32_t config_shutdown_flags(const char *words) {
+    static const char *const names[] = {"save", "nosave", "now", "force"}; /* in the order of the flags */
+    uint32_t flags = 0;
+    while (*words) {
+        size_t size = strcspn(words, " ");
+        for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strlen(names[i]) == size && !strncmp(names[i], words, size)) flags |= 1u << i;
+        words += size + (words[size] == ' ');
+    }
+    return flags;
+}
+
 bool check_sigint(struct config *c, char *why) { return check_shutdown(c->shutdown_on_sigint, why); }
 bool check_sigterm(struct config *c, char *why) { return check_shutdown(c->shutdown_on_sigterm, why); }

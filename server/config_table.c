@@ -106,6 +106,8 @@ const struct directive directives[] = {
     CHOICE("supervised", supervised, names_supervised, "no", FIXED, "Tell a supervisor of the start and the end"),
     BOOL("set-proc-title", set_proc_title, "yes", FIXED, "Show a title in the place of the arguments, in ps and /proc/PID/cmdline"),
     TEXT("proc-title-template", proc_title_template, "{title} {listen-addr} {server-mode}", MUTABLE, "What that title is", .check = check_title, .expects = "text with {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file}"),
+    WORDS("shutdown-on-sigint", shutdown_on_sigint, "default", MUTABLE, "How SIGINT ends the server: default is as SHUTDOWN does", .check = check_sigint, .expects = "default, or of save, nosave, now, force"),
+    WORDS("shutdown-on-sigterm", shutdown_on_sigterm, "default", MUTABLE, "How SIGTERM ends the server", .check = check_sigterm, .expects = "default, or of save, nosave, now, force"),
     CHOICE("oom-score-adj", oom_score_adj, names_oom, "no", MUTABLE, "Set the kernel's OOM score by oom-score-adj-values: relative (or yes) to what it is, or absolute", .check = check_oom_mode),
     WORDS("oom-score-adj-values", oom_score_adj_values, "0 200 800", MUTABLE, "OOM score of a master, a replica and a background child; there are only masters yet", .check = check_oom_values, .expects = "three numbers from -2000 to 2000"),
 
@@ -148,8 +150,6 @@ const struct directive directives[] = {
 
     GROUP("Accepted, no effect yet: process and clients"),
     TEXT("ignore-warnings", ignore_warnings, "", YET, "Names of checks at start that only warn"),
-    WORDS("shutdown-on-sigint", shutdown_on_sigint, "default", YET, "How SIGINT ends the server", .check = check_sigint, .expects = "default, or of save, nosave, now, force"),
-    WORDS("shutdown-on-sigterm", shutdown_on_sigterm, "default", YET, "How SIGTERM ends the server", .check = check_sigterm, .expects = "default, or of save, nosave, now, force"),
     NUMBER("shutdown-timeout", shutdown_timeout_s, 0, INT32_MAX, "10", YET, "Seconds that a shutdown waits for replicas"),
     NUMBER("socket-mark-id", socket_mark_id, 0, UINT32_MAX, "0", YET_FIXED, "Mark of all sockets, for routing"),
     TEXT("bind-source-addr", bind_source_addr, "", YET, "Address that outgoing connections come from"),

@@ -24,6 +24,7 @@ struct disk_job {
     disk_fn *work;
     struct config config;
     bool good;
+    bool quiet;      /* a course's: it replies itself */
     uint64_t cycles; /* that the work took */
     char why[DISK_WHY_MAX];
 };

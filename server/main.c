@@ -117,17 +117,12 @@ static int take_signals(void) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* True: it is the end (SIGTERM, SIGINT; SHUTDOWN sends SIGTERM too). */
+/* True: it is the end, by a signal or by one of our own, as SHUTDOWN and what was saved send. */
 static bool take_signal(int signals) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGHUP) {
-            log_reopen();
-            continue;
-        }
-        if (info.ssi_pid == (uint32_t)getpid()) log_line(LOG_WARNING_LEVEL, "User requested shutdown...");
-        else log_line(LOG_WARNING_LEVEL, "Received %s scheduling shutdown...", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
-        return true;
+        if (info.ssi_signo == SIGHUP) log_reopen();
+        else if (info.ssi_pid == (uint32_t)getpid() || saving_signal((int)info.ssi_signo)) return true;
     }
     return false;
 }
@@ -143,7 +138,7 @@ static void wait_for_end(int signals, int wake) {
         uint64_t times;
         if (p[1].revents && read(wake, &times, sizeof times) < 0) { /* nothing lost: both looks follow anyway */
         }
-        if (p[0].revents) end = take_signal(signals) && saving_may_exit();
+        if (p[0].revents) end = take_signal(signals);
     }
 }
 

@@ -399,7 +399,8 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_HALT:
         case MESSAGE_HALTED: task_halt_message(t, n); break;
         case MESSAGE_SAVED: saving_message(t, n); break;
-        case MESSAGE_SAVE_AND_EXIT: saving_exit_message(t, n); break;
+        case MESSAGE_SAVE_AND_EXIT: saving_end_message(t, n); break;
+        case MESSAGE_END_ABORTED: saving_abort_message(t, n); break;
         case MESSAGE_LOADED:
             mi_free(n);
             task_loaded(t);

@@ -1,9 +1,6 @@
 #include "server/save_commands.h"
 
 #include <mimalloc.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <unistd.h>
 
 #include "server/conn.h"
 #include "server/course.h"
@@ -36,6 +33,17 @@ struct save {
     bool begun;
 };
 
+/* NULL: no memory. */
+static struct disk_job *new_waiter(struct thread *t, struct task *k, bool quiet) {
+    struct disk_job *job = mi_calloc(1, sizeof *job);
+    if (!job) return NULL;
+    job->message.from = t->id;
+    job->thread = t;
+    job->task = k;
+    job->quiet = quiet;
+    return job;
+}
+
 static void save_goes_on(struct thread *t, struct task *k, void *of) {
     struct save *save = of;
     if (save->begun) { /* the answer is in the output */
@@ -43,14 +51,8 @@ static void save_goes_on(struct thread *t, struct task *k, void *of) {
         course_end(t, k);
         return;
     }
-    struct disk_job *job = mi_calloc(1, sizeof *job);
-    const char *why = "ERR out of memory";
-    if (job) {
-        job->message.from = t->id;
-        job->thread = t;
-        job->task = k;
-        why = saving_begin(course_held(k), job);
-    }
+    struct disk_job *job = new_waiter(t, k, false);
+    const char *why = job ? saving_begin(course_held(k), job) : "ERR out of memory";
     save->begun = true;
     course_let_go(t, k);
     if (!why) return;
@@ -63,17 +65,19 @@ static void drop_save(void *of) { mi_free(of); }
 
 static const struct task_course save_course = {.on = save_goes_on, .drop = drop_save};
 
-static void start(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc,
+/* False: no memory, which is replied. */
+static bool start(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc,
     const struct task_course *course, void *of) {
     struct task *k = of ? course_start(t, c, &(struct task_command){row, argv, argc}, course, of) : NULL;
     if (k) {
         course_hold(t, k);
-        return;
+        return true;
     }
     struct reply *r = conn_reply_begin(t, c);
     reply_no_memory(r);
     conn_reply_end(t, c, r);
     mi_free(of);
+    return false;
 }
 
 void save_command(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
@@ -83,26 +87,26 @@ void save_command(struct thread *t, struct conn *c, const struct command *row, s
 /* ---- SHUTDOWN ---- */
 
 struct shutdown {
-    bool save, nosave, now, force, abort;
+    uint32_t flags; /* enum shutdown_flags */
+    bool abort;
+    bool another; /* is at it: this one waits for how that goes */
+    bool begun;
 };
 
-static void end_process(struct conn *c, enum saving_exit what) {
-    conn_close(c, false);
-    saving_at_exit(what);
-    kill(getpid(), SIGTERM);
-}
+static const char shutdown_failed[] = "ERR Errors trying to SHUTDOWN. Check logs.";
 
-/* No shard goes on once the file is there. */
+/* The shards are held; or it was not to be. If it is, the process ends. */
 static void shutdown_goes_on(struct thread *t, struct task *k, void *of) {
-    const struct shutdown *x = of;
-    const char *why = saving_whole(course_held(k));
-    if (!why || x->force) {
-        atomic_store(&t->server->stopping, true);
-        end_process(course_conn(k), EXIT_SAVED);
-        return;
+    struct shutdown *x = of;
+    if (!x->another && !x->begun) {
+        struct disk_job *job = new_waiter(t, k, true);
+        x->begun = true;
+        if (job && saving_end_save(course_held(k), job)) return;
+        if (!job) saving_end_failed();
+        mi_free(job);
     }
     course_let_go(t, k);
-    reply_error(course_output(t, k), "ERR Errors trying to SHUTDOWN. Check logs.");
+    reply_error(course_output(t, k), shutdown_failed);
     mi_free(of);
     course_end(t, k);
 }
@@ -113,34 +117,45 @@ static const struct task_course shutdown_course = {.on = shutdown_goes_on, .drop
 static bool parse_shutdown(const struct arg *argv, uint32_t argc, struct shutdown *x) {
     *x = (struct shutdown){0};
     for (uint32_t i = 1; i < argc; i++) {
-        bool *flag = arg_is(&argv[i], "nosave") ? &x->nosave
-            : arg_is(&argv[i], "save")          ? &x->save
-            : arg_is(&argv[i], "now")           ? &x->now
-            : arg_is(&argv[i], "force")         ? &x->force
-            : arg_is(&argv[i], "abort")         ? &x->abort
-                                                : NULL;
-        if (!flag) return false;
-        *flag = true;
+        uint32_t flag = arg_is(&argv[i], "nosave") ? SHUTDOWN_NOSAVE
+            : arg_is(&argv[i], "save")             ? SHUTDOWN_SAVE
+            : arg_is(&argv[i], "now")              ? SHUTDOWN_NOW
+            : arg_is(&argv[i], "force")            ? SHUTDOWN_FORCE
+                                                   : 0;
+        if (!flag && !arg_is(&argv[i], "abort")) return false;
+        x->flags |= flag;
+        x->abort |= !flag;
     }
-    return !(x->save && x->nosave) && !(x->abort && argc > 2);
+    return !(x->flags & SHUTDOWN_SAVE && x->flags & SHUTDOWN_NOSAVE) && !(x->abort && x->flags);
 }
 
+static void reply_at_once(struct thread *t, struct conn *c, const char *error) {
+    struct reply *r = conn_reply_begin(t, c);
+    if (error) reply_error(r, error);
+    else reply_ok(r);
+    conn_reply_end(t, c, r);
+}
+
+/* NOW is about replicas, which there are none of. */
 void shutdown_command(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {
     struct shutdown x;
-    bool good = parse_shutdown(argv, argc, &x);
-    if (good && !x.abort) {
-        bool saves = !loading_is_running() && (x.save || (!x.nosave && t->config->n_save)); /* what is loaded is the file's */
-        if (!saves) {
-            end_process(c, EXIT_NOT_SAVING);
-            return;
-        }
-        struct shutdown *of = mi_malloc(sizeof *of);
-        if (of) *of = x;
-        start(t, c, row, argv, argc, &shutdown_course, of);
+    if (!parse_shutdown(argv, argc, &x)) {
+        reply_at_once(t, c, "ERR syntax error");
         return;
     }
-    struct reply *r = conn_reply_begin(t, c);
-    if (good) reply_error(r, "ERR No shutdown in progress.");
-    else reply_syntax_error(r);
-    conn_reply_end(t, c, r);
+    if (x.abort) {
+        reply_at_once(t, c, saving_end_abort() ? NULL : "ERR No shutdown in progress.");
+        return;
+    }
+    bool saves = x.flags & SHUTDOWN_SAVE || (!(x.flags & SHUTDOWN_NOSAVE) && t->config->n_save);
+    if (loading_is_running()) saves = false; /* what is loaded is the file's */
+    x.another = !saving_end_begin(x.flags & SHUTDOWN_FORCE);
+    if (!x.another && !saves) {
+        conn_close(c, false);
+        saving_end_now();
+        return;
+    }
+    struct shutdown *of = mi_malloc(sizeof *of);
+    if (of) *of = x;
+    if (!start(t, c, row, argv, argc, &shutdown_course, of) && !x.another) saving_end_failed();
 }

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
 #include "server/disk.h"
 #include "server/log.h"
+#include "server/service.h"
 #include "server/snapshot_file.h"
 #include "server/task.h"
 #include "server/thread.h"
@@ -22,6 +22,10 @@
 
 /* After a snapshot that failed, the next one by a save point waits so long, seconds. */
 #define RETRY_S 5
+/* Between two looks at the sockets while all shards stand still. */
+#define STANDING_SLICE_NS 500000u
+
+enum ending { ENDING_NONE, ENDING_SAVING, ENDING_ABORTED, ENDING_SURE };
 
 static struct {
     /* Written by who begins, while all shards are held, or by thread 0 at the end; read by any. */
@@ -35,10 +39,13 @@ static struct {
     _Atomic uint64_t
         open; /* the same until somebody takes its end on himself: thread 0 when it is told, or who gives the snapshot up; then 0 */
     struct disk_job *waiter;
-    bool blocking; /* nobody reads messages: `ended` tells the end */
-    int ended;
+    bool stands;         /* all shards stand still until the answer */
+    bool given_up;       /* nobody wants it any more, which is no failure */
+    _Atomic bool walks;  /* stands, and each thread is to write its shard */
+    _Atomic bool forced; /* the process ends even if it can't be saved */
+    _Atomic bool asked;  /* a signal has asked for that end */
+    _Atomic int ending;  /* enum ending */
     char why[SNAPSHOT_WHY_MAX];
-    _Atomic int exit; /* enum saving_exit */
     uint64_t bytes;
 } saving;
 
@@ -106,22 +113,19 @@ static void tell(struct thread *t, enum message_kind kind, uint64_t value) {
     if (mailbox_must_wake(&t->asleep)) proactor_wake(NULL, t->proactor);
 }
 
-static void signal_ended(void) {
-    while (write(saving.ended, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
+static void tell_all(enum message_kind kind) {
+    for (uint32_t i = 0; i < server.n_threads; i++) tell(server.threads[i], kind, 0);
 }
 
 static void there_is_room(void *arg) {
     (void)arg;
-    if (saving.blocking) signal_ended();
-    else
-        for (uint32_t i = 0; i < server.n_threads; i++) tell(server.threads[i], MESSAGE_ROOM, 0);
+    tell_all(MESSAGE_ROOM);
 }
 
 static void file_is_done(void *arg, const char *why, uint64_t bytes) {
     snprintf(saving.why, sizeof saving.why, "%s", why ? why : "");
     saving.bytes = bytes;
-    if (saving.blocking) signal_ended();
-    else tell(server.threads[0], MESSAGE_SAVED, (uintptr_t)arg);
+    tell(server.threads[0], MESSAGE_SAVED, (uintptr_t)arg);
 }
 
 /* ---- beginning ---- */
@@ -182,7 +186,7 @@ static struct snapshot_file *start_file(const struct spread *x) {
     return f;
 }
 
-static const char *begin(const struct spread *x, bool blocking) {
+static const char *begin(const struct spread *x, struct disk_job *waiter, bool stands) {
     const struct config *c = config_current();
     const struct snapshot_options o = {.sink = sink,
         .compress = c->rdbcompression,
@@ -194,7 +198,9 @@ static const char *begin(const struct spread *x, bool blocking) {
         if (x->shards[i]->snapshot) return "ERR A snapshot that failed is being cleared away, try again in a moment";
     if (!saving.keys) saving.keys = mi_calloc(x->n, sizeof *saving.keys);
     if (!saving.kept) saving.kept = mi_calloc(x->n, sizeof *saving.kept);
-    saving.blocking = blocking;
+    saving.stands = stands;
+    saving.waiter = waiter;
+    saving.given_up = false;
     saving.file = saving.keys && saving.kept ? start_file(x) : NULL;
     if (!saving.file) return "ERR Can't start a snapshot: out of memory";
     for (uint32_t i = 0; i < x->n; i++) {
@@ -217,15 +223,14 @@ static const char *begin(const struct spread *x, bool blocking) {
 }
 
 const char *saving_begin(const struct spread *x, struct disk_job *waiter) {
-    const char *why = begin(x, false);
+    const char *why = begin(x, waiter, false);
     if (why) return why;
-    saving.waiter = waiter;
     atomic_store(&saving.urgent, waiter != NULL);
     log_line(LOG_NOTICE_LEVEL, waiter ? "Saving the dataset" : "Background saving started");
     return NULL;
 }
 
-/* ---- the end ---- */
+/* ---- its end ---- */
 
 static void note_result(void) {
     bool good = !saving.why[0];
@@ -233,7 +238,7 @@ static void note_result(void) {
     snapshot_file_end(saving.file);
     saving.file = NULL;
     atomic_store(&saving.open, 0);
-    atomic_store(&saving.failed, !good);
+    if (!saving.given_up) atomic_store(&saving.failed, !good);
     atomic_store(&saving.took_s, took);
     atomic_store(&saving.extra_last, atomic_load(&saving.extra_peak));
     if (good) {
@@ -242,15 +247,16 @@ static void note_result(void) {
         atomic_fetch_add(&saving.saves, 1);
         log_line(LOG_NOTICE_LEVEL, "DB saved on disk: %llu keys, %llu bytes, %lld s", (unsigned long long)atomic_load(&saving.keys_total),
             (unsigned long long)saving.bytes, (long long)took);
-    } else log_line(LOG_WARNING_LEVEL, "Saving failed: %s", saving.why);
+    } else if (saving.given_up) log_line(LOG_NOTICE_LEVEL, "Saving was given up");
+    else log_line(LOG_WARNING_LEVEL, "Saving failed: %s", saving.why);
     atomic_store(&saving.urgent, false);
     atomic_store_explicit(&saving.running, false, memory_order_release);
 }
 
-static void answer(struct disk_job *job) {
+static void answer(struct disk_job *job, bool good) {
     struct thread *t = job->thread;
-    job->good = !saving.why[0];
-    if (!job->good) snprintf(job->why, sizeof job->why, "ERR %.500s", saving.why);
+    job->good = good;
+    if (!good && !job->quiet) snprintf(job->why, sizeof job->why, "ERR %.500s", saving.why);
     job->message.kind = MESSAGE_DISK;
     mailbox_push(&t->returns, &job->message);
     mailbox_fence();
@@ -260,18 +266,25 @@ static void answer(struct disk_job *job) {
 /* True: the end of this snapshot is the caller's to note. */
 static bool takes_end(uint64_t serial) { return serial && atomic_compare_exchange_strong(&saving.open, &serial, 0); }
 
+static struct disk_job *take_waiter(void) {
+    struct disk_job *waiter = saving.waiter;
+    saving.waiter = NULL;
+    return waiter;
+}
+
+static void end_standing(struct thread *t, bool good);
+
 void saving_message(struct thread *t, struct note *n) {
-    (void)t;
     bool ours = takes_end(n->value);
     mi_free(n);
     if (!ours) return;
-    struct disk_job *waiter = saving.waiter;
-    saving.waiter = NULL;
+    bool good = !saving.why[0];
     note_result();
-    if (waiter) answer(waiter);
+    if (saving.stands) end_standing(t, good);
+    else if (saving.waiter) answer(take_waiter(), good);
 }
 
-/* ---- while nothing else goes on ---- */
+/* ---- while all shards stand still ---- */
 
 static uint64_t no_clock(void) { return 0; }
 
@@ -283,63 +296,49 @@ static void walk(struct shard *s) {
     }
 }
 
-/* Until the file's thread is through, or said that there is room. */
-static void wait_for_file(void) {
-    uint64_t times;
-    while (read(saving.ended, &times, sizeof times) < 0 && errno == EINTR) {}
-}
-
-static bool all_walked(const struct spread *x) {
-    for (uint32_t i = 0; i < x->n; i++)
-        if (x->shards[i]->snapshot) return false;
-    return true;
-}
-
 /* What is being written is given up, and its marks put in order. */
 static void give_up_running(const struct spread *x) {
-    if (!saving_is_running()) return;
-    for (uint32_t i = 0; i < x->n; i++) {
-        if (!snapshot_stats(x->shards[i])) continue;
-        snapshot_abort(x->shards[i]);
-        snapshot_file_shard_is_through(saving.file, "given up");
+    if (saving_is_running()) {
+        for (uint32_t i = 0; i < x->n; i++) {
+            if (!snapshot_stats(x->shards[i])) continue;
+            snapshot_abort(x->shards[i]);
+            snapshot_file_shard_is_through(saving.file, "given up");
+        }
+        if (takes_end(atomic_load(&saving.open))) {
+            saving.given_up = true;
+            snapshot_file_wait(saving.file);
+            note_result();
+            if (saving.waiter) answer(take_waiter(), false);
+        } else /* thread 0 is at it */
+            while (saving_is_running()) usleep(100);
     }
-    if (!takes_end(atomic_load(&saving.open))) { /* thread 0 is at it */
-        while (saving_is_running()) usleep(100);
-        return;
-    }
-    struct disk_job *waiter = saving.waiter;
-    saving.waiter = NULL;
-    snapshot_file_wait(saving.file);
-    note_result();
-    if (waiter) answer(waiter);
+    for (uint32_t i = 0; i < x->n; i++) walk(x->shards[i]);
 }
 
-const char *saving_whole(const struct spread *x) {
+const char *saving_begin_standing(const struct spread *x, struct disk_job *waiter) {
     give_up_running(x);
-    for (uint32_t i = 0; i < x->n; i++) walk(x->shards[i]);
-    saving.ended = eventfd(0, EFD_CLOEXEC);
-    if (saving.ended < 0) return "ERR Can't save: no file descriptor";
-    const char *why = begin(x, true);
-    if (why) {
-        close(saving.ended);
-        return why;
-    }
-    while (!all_walked(x)) {
-        for (uint32_t i = 0; i < x->n; i++) walk(x->shards[i]);
-        if (!all_walked(x)) wait_for_file();
-    }
-    snapshot_file_wait(saving.file);
-    close(saving.ended);
-    note_result();
-    return saving.why[0] ? saving.why : NULL;
+    const char *why = begin(x, waiter, true);
+    if (why) return why;
+    atomic_store_explicit(&saving.walks, true, memory_order_release);
+    tell_all(MESSAGE_ROOM);
+    return NULL;
+}
+
+bool saving_work_standing(struct shard *s) {
+    struct slice slice = {.cpu_ns = now_monotonic_ns};
+    if (!atomic_load_explicit(&saving.walks, memory_order_acquire) || !snapshot_is_due(s)) return false;
+    snapshot_work(s, &slice, now_monotonic_ns() + STANDING_SLICE_NS);
+    while (snapshot_let_go(s)) {} /* nobody waits for it: there are no writers */
+    return snapshot_is_due(s);
 }
 
 /* ---- save points ---- */
 
-static void cut_for_point(struct thread *t, const struct spread *x) {
+static bool cut_for_point(struct thread *t, const struct spread *x) {
     (void)t;
     const char *why = saving_is_running() ? NULL : saving_begin(x, NULL);
     if (why) log_line(LOG_WARNING_LEVEL, "Can't save: %s", why);
+    return false;
 }
 
 static uint64_t dirty_now(void) {
@@ -372,31 +371,113 @@ void saving_cron(struct thread *t) {
 
 /* ---- the end of the process ---- */
 
-void saving_at_exit(enum saving_exit what) { atomic_store(&saving.exit, what); }
+bool saving_end_begin(bool force) {
+    int none = ENDING_NONE;
+    if (!atomic_compare_exchange_strong(&saving.ending, &none, ENDING_SAVING)) return false;
+    atomic_store(&saving.forced, force);
+    log_line(LOG_WARNING_LEVEL, "User requested shutdown...");
+    return true;
+}
 
-static void cut_for_exit(struct thread *t, const struct spread *x) {
-    (void)t;
-    const char *why = saving_whole(x);
-    if (why) {
-        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB, can't exit: %s", why);
-        saving_at_exit(EXIT_AS_CONFIGURED);
-        return;
-    }
-    saving_at_exit(EXIT_SAVED);
-    atomic_store(&server.stopping, true); /* nobody goes on behind the file's back */
+void saving_end_now(void) {
+    atomic_store(&saving.ending, ENDING_SURE);
     kill(getpid(), SIGTERM);
 }
 
-bool saving_may_exit(void) {
-    int what = atomic_load(&saving.exit);
-    if (what == EXIT_SAVED || what == EXIT_NOT_SAVING || (what == EXIT_AS_CONFIGURED && !config_current()->n_save)) return true;
-    tell(server.threads[0], MESSAGE_SAVE_AND_EXIT, 0);
+void saving_end_failed(void) {
+    atomic_store(&saving.asked, false);
+    if (atomic_exchange(&saving.ending, ENDING_NONE) != ENDING_ABORTED)
+        log_line(LOG_WARNING_LEVEL, "Errors trying to shut down the server. Check the logs for more information.");
+}
+
+bool saving_end_save(const struct spread *x, struct disk_job *waiter) {
+    if (atomic_load(&saving.ending) == ENDING_SAVING) {
+        log_line(LOG_NOTICE_LEVEL, "Saving the final RDB snapshot before exiting.");
+        const char *why = saving_begin_standing(x, waiter);
+        if (!why) {
+            if (atomic_load(&saving.ending) == ENDING_ABORTED)
+                tell(server.threads[0], MESSAGE_END_ABORTED, 0); /* that may have come too early */
+            return true;
+        }
+        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB, can't exit: %s", why);
+    }
+    saving_end_failed();
     return false;
 }
 
-void saving_exit_message(struct thread *t, struct note *n) {
+/* Thread 0: it is saved, or will not be. */
+static void end_standing(struct thread *t, bool good) {
+    struct disk_job *waiter = take_waiter();
+    int state = ENDING_SAVING;
+    saving.stands = false;
+    atomic_store(&saving.walks, false);
+    if (!good && atomic_load(&saving.ending) == ENDING_SAVING) {
+        bool forced = good = atomic_load(&saving.forced);
+        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB%s", forced ? ". Exit anyway." : ", can't exit.");
+    }
+    if (good && atomic_compare_exchange_strong(&saving.ending, &state, ENDING_SURE)) {
+        atomic_store(&server.stopping, true); /* nobody goes on behind the file's back */
+        saving_end_now();
+        mi_free(waiter);
+        return;
+    }
+    saving_end_failed();
+    if (waiter) answer(waiter, false);
+    else task_let_all_go(t);
+}
+
+bool saving_end_abort(void) {
+    int state = ENDING_SAVING;
+    if (!atomic_compare_exchange_strong(&saving.ending, &state, ENDING_ABORTED)) return false;
+    log_line(LOG_NOTICE_LEVEL, "Shutdown manually aborted.");
+    tell(server.threads[0], MESSAGE_END_ABORTED, 0);
+    return true;
+}
+
+/* Who waits for the shards to stand still finds out by himself. */
+void saving_abort_message(struct thread *t, struct note *n) {
     mi_free(n);
-    task_start_cut(t, cut_for_exit);
+    if (!saving_is_running() || !saving.stands || atomic_load(&saving.ending) != ENDING_ABORTED) return;
+    saving.given_up = true;
+    snapshot_file_give_up(saving.file, "the end was aborted");
+    end_standing(t, false);
+}
+
+static bool cut_for_end(struct thread *t, const struct spread *x) {
+    (void)t;
+    return saving_end_save(x, NULL);
+}
+
+void saving_end_message(struct thread *t, struct note *n) {
+    mi_free(n);
+    task_start_cut(t, cut_for_end);
+}
+
+/* As Ctrl+C, twice. */
+static void insist(void) {
+    char part[2 * CONFIG_TEXT_MAX + 8];
+    const struct config *c = config_current();
+    snprintf(part, sizeof part, "%s/%s.part", c->dir, c->dbfilename);
+    if (saving_is_running()) unlink(part);
+    log_line(LOG_WARNING_LEVEL, "You insist... exiting now.");
+    log_drain();
+    service_pidfile_remove();
+    _exit(1);
+}
+
+bool saving_signal(int number) {
+    const struct config *c = config_current();
+    bool interrupt = number == SIGINT;
+    if (atomic_exchange(&saving.asked, true) && interrupt) insist();
+    log_line(LOG_WARNING_LEVEL, "Received %s scheduling shutdown...", interrupt ? "SIGINT" : "SIGTERM");
+    uint32_t flags = config_shutdown_flags(interrupt ? c->shutdown_on_sigint : c->shutdown_on_sigterm);
+    if (!saving_end_begin(flags & SHUTDOWN_FORCE)) return false;
+    if (flags & SHUTDOWN_NOSAVE || (!(flags & SHUTDOWN_SAVE) && !c->n_save)) {
+        atomic_store(&saving.ending, ENDING_SURE);
+        return true;
+    }
+    tell(server.threads[0], MESSAGE_SAVE_AND_EXIT, 0);
+    return false;
 }
 
 void saving_stop(void) {

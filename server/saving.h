@@ -7,8 +7,15 @@
  *   SAVE       waits for the end; nobody else does, as the cut is all that others see of it
  *   BGSAVE     waits for the cut
  *   points     thread 0 looks ten times a second whether one of the configuration's save points is reached
- *   SHUTDOWN,  no shard goes on after the cut: what was acknowledged is in the file. If it can't be written, they do go on, unless it is forced
- *   SIGTERM
+ *   SHUTDOWN,  no shard goes on after the cut (saving_begin_standing): what was acknowledged is in the file. Each thread writes its shard, and serves its
+ *   SIGTERM    sockets. If it can't be written, or SHUTDOWN ABORT comes, the shards go on, unless it is forced
+ *
+ * The end of the process, as far as it may be aborted:
+ *
+ *   ENDING_NONE     nobody asked for it
+ *   ENDING_SAVING   somebody did (-> NONE: it could not be saved)
+ *   ENDING_ABORTED  SHUTDOWN ABORT came in time; who is at it lets go (-> NONE)
+ *   ENDING_SURE     nothing can stop it
  */
 #ifndef SERVER_SAVING_H
 #define SERVER_SAVING_H
@@ -24,22 +31,35 @@ struct note;
 
 /* All shards are held: begins. NULL, or the error to reply. waiter: gets its answer at the end as MESSAGE_DISK; NULL: nobody waits. */
 const char *saving_begin(const struct spread *x, struct disk_job *waiter);
-/* All shards are held, and nothing goes on before it returns: writes the file. NULL, or what went wrong. */
-const char *saving_whole(const struct spread *x);
+/* The same, but the caller lets the shards go only when he has the answer. What is being written is given up for it. */
+const char *saving_begin_standing(const struct spread *x, struct disk_job *waiter);
 bool saving_is_running(void);
 /* The walk may take all of a thread's time: somebody waits for it. */
 bool saving_is_urgent(void);
+/* The shard's thread, while the shard stands still: some of its walk. True: there is more to do at once. */
+bool saving_work_standing(struct shard *s);
 
 /* Thread 0. */
 void saving_cron(struct thread *t);
 void saving_message(struct thread *t, struct note *n);
-void saving_exit_message(struct thread *t, struct note *n);
+void saving_end_message(struct thread *t, struct note *n);
+void saving_abort_message(struct thread *t, struct note *n);
 
-/* Main thread: SIGTERM. True: the end may come. False: thread 0 was asked to save first, and another SIGTERM follows if that went well. */
-bool saving_may_exit(void);
-/* Before that signal is sent: what to do, whatever the configuration says. */
-enum saving_exit { EXIT_AS_CONFIGURED, EXIT_SAVING, EXIT_NOT_SAVING, EXIT_SAVED };
-void saving_at_exit(enum saving_exit what);
+/* ---- the end of the process ---- */
+
+/* Any thread: an end begins. False: another one has, and this one does nothing. */
+bool saving_end_begin(bool force);
+/* The same thread: it need not, or can't, be saved. */
+void saving_end_now(void);
+void saving_end_failed(void);
+/* All shards are held: saves. False: the end is off, or can't be. waiter: gets the answer (disk_job.good: the process ends). */
+bool saving_end_save(const struct spread *x, struct disk_job *waiter);
+/* Any thread: SHUTDOWN ABORT. False: there is nothing to abort. */
+bool saving_end_abort(void);
+
+/* Main thread: a signal asks for the end. True: it may come. False: not yet (thread 0 was asked to save first, and SIGTERM of our own follows if that goes
+ * well), or not at all. */
+bool saving_signal(int number);
 /* After all threads have ended: what was being written is not. */
 void saving_stop(void);
 

@@ -67,6 +67,8 @@ static void failed_elsewhere(struct snapshot_file *f, const char *why) {
     atomic_store_explicit(&f->failed, true, memory_order_release);
 }
 
+void snapshot_file_give_up(struct snapshot_file *f, const char *why) { failed_elsewhere(f, why); }
+
 bool snapshot_file_failed(const struct snapshot_file *f) { return atomic_load_explicit(&f->failed, memory_order_acquire); }
 
 /* ---- writing ---- */

@@ -46,6 +46,8 @@ bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream, bool urgen
 /* A shard has put all it has; or (why) it gives up, and with it the snapshot. */
 void snapshot_file_shard_is_through(struct snapshot_file *f, const char *why);
 /* The disk, or a shard, has failed: nothing more is worth putting. */
+/* It is not wanted any more: it fails, with this reason (a constant). */
+void snapshot_file_give_up(struct snapshot_file *f, const char *why);
 bool snapshot_file_failed(const struct snapshot_file *f);
 uint64_t snapshot_file_bytes(const struct snapshot_file *f);
 

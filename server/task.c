@@ -13,7 +13,7 @@
  *              | stand still) -> runs -> done, or SLICED          |
  *   DISK       | WAITING -> done                                  | the command's function runs on the disk's thread (disk.h)
  *   COURSE     | its owner's (course.h)                           | another file decides what comes after each step
- *   CUT        | TOKEN -> STOPPING -> runs -> done                | no command's: a function works on all shards' data
+ *   CUT        | TOKEN -> STOPPING -> runs -> done                | no command's: a function works on all shards' data, and may keep them
  *   SETTLING   | (ALL left it) TOKEN -> STOPPING -> TOKEN ->      | nothing: what was dispatched before is through then
  *              | STOPPING -> done                                 |
  *
@@ -574,8 +574,8 @@ void task_start_disk(struct thread *t, struct conn *c, const struct command *row
 
 void task_disk_done(struct thread *t, struct disk_job *job) {
     struct reply *r = task_output(t, job->task);
-    if (job->good) reply_ok(r);
-    else reply_error(r, job->why);
+    if (job->good && !job->quiet) reply_ok(r);
+    else if (!job->quiet) reply_error(r, job->why);
     job->task->cycles = job->cycles;
     if (job->task->kind == TASK_COURSE) job->task->course->on(t, job->task, job->task->of);
     else task_finish(t, job->task);
@@ -802,10 +802,10 @@ void task_stopped(struct thread *t, struct task *k) {
         shards[s]->now_ms = t->now_ms;
     }
     if (k->kind == TASK_CUT) {
-        k->cut(t, &(struct spread){shards, t->n_threads});
+        bool keeps = k->cut(t, &(struct spread){shards, t->n_threads});
         mi_free(shards);
         mi_free(k);
-        task_let_all_go(t);
+        if (!keeps) task_let_all_go(t);
         return;
     }
     if (k->kind == TASK_COURSE) {

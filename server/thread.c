@@ -244,7 +244,8 @@ static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
 
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
-    if (!thread_holds(t) || shard_next_due(t->shard) > t->now_ms) return false;
+    if (!thread_holds(t)) return t->mine && saving_work_standing(t->shard);
+    if (shard_next_due(t->shard) > t->now_ms) return false;
     if (busy && !(t->shard->snapshot && saving_is_urgent())) {
         uint64_t gained = (t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100;
         t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;

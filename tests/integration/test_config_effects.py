@@ -19,6 +19,7 @@ SHOWN_BY = {
     'bind': 'listening::addresses_that_overlap', 'port': 'listening::a_new_port_takes_the_place_of_the_old_one', 'tcp-backlog': 'config_effects::tcp_backlog',
     'tcp-keepalive': 'config_effects::tcp_keepalive', 'timeout': 'connections::timeout_closes_who_is_idle_and_nobody_else', 'unixsocket': 'connections::unix_socket_with_permissions',
     'unixsocketperm': 'connections::unix_socket_with_permissions', 'maxclients': 'connections::maxclients', 'protected-mode': 'connections::all_addresses', 'requirepass': 'connections::requirepass',
+    'shutdown-on-sigterm': 'shutdown::signals_save_as_they_are_told', 'shutdown-on-sigint': 'shutdown::signals_save_as_they_are_told',
     'reported-redis-version': 'config::the_reported_version', 'threads': 'config_effects::threads_are_pinned', 'io': 'config_effects::io', 'pin': 'config_effects::threads_are_pinned',
     'prefetch': 'config_effects::prefetch', 'lend': 'lend::nothing_is_lent_if_so_configured', 'databases': 'config::command_line', 'proto-max-bulk-len': 'config::config_set_takes_hold',
     'client-query-buffer-limit': 'protocol::client_query_buffer_limit', 'client-output-buffer-limit': 'backpressure::a_client_that_never_reads_is_closed_at_its_hard_limit',

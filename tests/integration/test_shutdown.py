@@ -1,13 +1,14 @@
 """The end: by signal and by command, idle and busy; with status 0, and leaving nothing behind."""
 
+import os
 import signal
 import subprocess
 import time
 
 import pytest
 
-from resp import Error, encode
-from server import PATIENCE
+from resp import Closed, Error, encode
+from server import PATIENCE, wait_for
 
 
 @pytest.mark.parametrize('end', [signal.SIGTERM, signal.SIGINT])
@@ -60,7 +61,7 @@ def test_shutdown_command(server, arguments):
 
 def test_shutdown_with_wrong_arguments(server, reference):
     a, b = reference.client(), server.client()
-    for command in (('SHUTDOWN', 'x'), ('SHUTDOWN', 'SAVE', 'NOSAVE'), ('SHUTDOWN', 'ABORT'), ('SHUTDOWN', 'NOSAVE', 'ABORT')):
+    for command in (('SHUTDOWN', 'x'), ('SHUTDOWN', 'SAVE', 'NOSAVE'), ('SHUTDOWN', 'ABORT'), ('SHUTDOWN', 'NOSAVE', 'ABORT'), ('SHUTDOWN', 'ABORT', 'abort'), ('SHUTDOWN', 'NOW', 'ABORT')):
         expected, got = a.command(*command), b.command(*command)
         assert isinstance(got, Error) and expected == got
     assert b.command('PING') == b'PONG'
@@ -101,3 +102,122 @@ def test_signal_right_at_start(start):
         time.sleep(.001)
         server.process.send_signal(signal.SIGTERM)
         assert server.wait_end() in (0, -signal.SIGTERM)
+
+
+FAILED = Error(b'ERR Errors trying to SHUTDOWN. Check logs.')
+SAVING = 'Saving the final RDB snapshot before exiting.'
+
+
+@pytest.fixture
+def stuck(start, tmp_path):
+    """Starts a server that can't go on once it saves: what it writes to is a pipe, and nobody opens the other end before release()."""
+    def stuck(*options, **more):
+        os.mkfifo(tmp_path / 'dump.rdb.part')
+        server = start(options=[('dir', tmp_path), ('save', '3600 1'), *options], **more)
+        assert server.client().command('SET', 'k', 'v') == b'OK'
+        return server
+    return stuck
+
+
+def release(folder):
+    """The file can't be synced, as it is a pipe: that fails, and it goes."""
+    fd = os.open(folder / 'dump.rdb.part', os.O_RDONLY | os.O_NONBLOCK)
+    wait_for(lambda: not (folder / 'dump.rdb.part').exists())
+    os.close(fd)
+
+
+@pytest.mark.parametrize('how', ['command', 'signal'])
+def test_an_end_may_be_aborted(stuck, tmp_path, how):
+    server = stuck()
+    a, b, waits, another, late = (server.client() for _ in range(5))
+    assert b.command('SHUTDOWN', 'ABORT') == b'ERR No shutdown in progress.'
+    if how == 'signal':
+        server.process.send_signal(signal.SIGTERM)
+    else:
+        a.send(encode('SHUTDOWN'))
+    wait_for(lambda: SAVING in server.log())
+    waits.send(encode('GET', 'k'))          # no shard goes on
+    another.send(encode('SHUTDOWN', 'NOSAVE'))
+    assert late.command('ECHO', 'x') == b'x'    # but who needs none is served
+    assert waits.quiet() and another.quiet()
+    assert b.command('SHUTDOWN', 'ABORT') == b'OK'
+    assert waits.read() == b'v' and another.read() == FAILED
+    if how == 'command':
+        assert a.read() == FAILED
+    assert b.pipeline([('SHUTDOWN', 'ABORT'), ('SET', 'k', 'w')]) == [b'ERR No shutdown in progress.', b'OK']
+    wait_for(lambda: 'Shutdown manually aborted.' in server.log())
+    release(tmp_path)
+    wait_for(lambda: b.command('SAVE') == b'OK')
+    assert b.command('SET', 'k', 'x') == b'OK'  # what nobody wanted any more has not failed
+    b.send(encode('SHUTDOWN'))
+    assert server.wait_end() == 0
+    assert sorted(os.listdir(tmp_path)) == ['dump.rdb']
+
+
+def test_aborted_again_and_again(start, tmp_path):
+    """At whatever moment: it ends, or it goes on, and says which."""
+    server = start(options=[('dir', tmp_path), ('save', '3600 1'), ('enable-debug-command', 'yes')])
+    c, b = server.client(), server.client()
+    c.command('DEBUG', 'POPULATE', 20000, 'key', 100)
+    for n in range(40):
+        c.send(encode('SHUTDOWN'))
+        try:
+            for _ in range(n * 5):
+                b.command('ECHO', 'x')
+            aborted = b.command('SHUTDOWN', 'ABORT')
+        except (OSError, Closed):
+            break
+        if aborted != b'OK':
+            assert aborted == b'ERR No shutdown in progress.'
+            break
+        assert c.read() == FAILED and b.command('DBSIZE') == 20000
+    else:
+        c.send(encode('SHUTDOWN'))
+    assert server.wait_end() == 0
+    assert start(options=[('dir', tmp_path)]).client().command('DBSIZE') == 20000
+
+
+def test_who_insists_does_not_wait(stuck, tmp_path):
+    server = stuck(tolerate_faults=True)
+    server.process.send_signal(signal.SIGINT)
+    wait_for(lambda: SAVING in server.log())
+    server.process.send_signal(signal.SIGTERM)      # once more, politely
+    assert server.client().command('ECHO', 'x') == b'x'
+    server.process.send_signal(signal.SIGINT)
+    assert server.wait_end() == 1
+    assert 'You insist... exiting now.' in server.log() and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_signals_save_as_they_are_told(start, tmp_path, number):
+    name = {signal.SIGTERM: 'shutdown-on-sigterm', signal.SIGINT: 'shutdown-on-sigint'}[number]
+    for told, points, saves in (('default', '3600 1', True), ('default', '', False), ('nosave', '3600 1', False), ('save', '', True), ('now save', '', True), ('nosave force', '3600 1', False)):
+        server = start(options=[('dir', tmp_path), ('save', points), (name, *told.split())])
+        c = server.client()
+        assert c.command('SET', 'k', 'v') == b'OK'
+        server.process.send_signal(number)
+        assert server.wait_end() == 0
+        assert os.listdir(tmp_path) == (['dump.rdb'] if saves else []), told
+        for file in os.listdir(tmp_path):
+            os.unlink(tmp_path / file)
+
+
+def test_force_ends_what_can_not_be_saved(start, tmp_path):
+    for force in (('SHUTDOWN', 'SAVE', 'FORCE'), signal.SIGTERM):
+        folder = tmp_path / ('data' + str(len(force) if isinstance(force, tuple) else 0))
+        folder.mkdir()
+        server = start(options=[('dir', folder), ('save', '3600 1')])
+        c = server.client()
+        c.command('SET', 'k', 'v')
+        folder.rmdir()
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "Error trying to save the DB, can't exit." in server.log())
+        assert c.command('GET', 'k') == b'v'
+        assert c.command('SHUTDOWN') == FAILED and c.command('GET', 'k') == b'v'
+        if isinstance(force, tuple):
+            c.send(encode(*force))
+        else:
+            assert c.command('CONFIG', 'SET', 'shutdown-on-sigterm', 'FORCE') == b'OK'
+            server.process.send_signal(force)
+        assert server.wait_end() == 0
+        assert 'Error trying to save the DB. Exit anyway.' in server.log()
