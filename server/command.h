@@ -153,6 +153,9 @@ hop_fn spread_on_one;
 /* A hop that runs the on_shard of its row to its end, however much it has to do. */
 hop_fn hop_to_its_end;
 
+/* The state of a piece of a command that `needs`: memory was reserved for all of them, or refused. 0: the shard decides alone. */
+enum room { ROOM_RESERVED = 1, ROOM_REFUSED };
+
 /* PLAN_SPREAD over several shards as waves of hops (steps.h). */
 typedef bool steps_fn(struct thread *t, struct task *k, struct reply *r);
 
@@ -195,6 +198,8 @@ struct command {
     uint8_t n_key_specs;
     connection_fn *on_connection;
     hop_fn *on_shard;
+    hop_fn *
+        needs; /* PLAN_FANOUT that sets its keys to the arguments behind them: replies how many bytes that takes on the shard, so that all pieces run, or none */
     spread_fn *
         on_spread; /* an on_shard beside it goes on with what it began (CMD_SLICED), or runs instead where one shard has all keys, perhaps in slices */
     hop_fn *

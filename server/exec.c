@@ -88,13 +88,23 @@ uint32_t exec_gather(struct thread *t, struct queued *q, uint32_t shard, struct 
     return n;
 }
 
+uint64_t exec_reserve(struct thread *t, const struct queued *q, uint64_t *bytes) {
+    if (!q->row->needs) return 0;
+    uint64_t most = keys_set_most(q->hop.argv, q->hop.key_first, q->hop.key_step, q->hop.n_keys);
+    if (!budget_reserve(&t->server->budget, most)) return ROOM_REFUSED;
+    *bytes += most;
+    return ROOM_RESERVED;
+}
+
 /* A sum, or OK or the first error, of a piece for every shard. */
 static void pieces_on_held(struct thread *t, struct hop *h, struct queued *q, const struct spread *x, struct reply *r) {
     struct arg *args = mi_malloc((q->hop.n_keys * h->key_step + 1) * sizeof *args);
     uint64_t *hashes = mi_malloc(q->hop.n_keys * sizeof *hashes);
     struct reply piece = {.resp = h->resp};
     int64_t sum = 0;
+    uint64_t reserved = 0;
     bool failed = !args || !hashes;
+    h->state = exec_reserve(t, q, &reserved);
     if (failed) reply_no_memory(r);
     for (uint32_t s = 0; !failed && s < x->n; s++) {
         h->n_keys = exec_gather(t, q, s, args, hashes);
@@ -115,6 +125,7 @@ static void pieces_on_held(struct thread *t, struct hop *h, struct queued *q, co
     }
     if (!failed && q->row->merge == MERGE_SUM) reply_int(r, sum);
     else if (!failed) reply_ok(r);
+    budget_give(&t->server->budget, reserved);
     reply_drop(&piece);
     mi_free(args);
     mi_free(hashes);
@@ -319,6 +330,7 @@ static void drop(struct exec *x) {
     watchers_free(x->watchers, server.n_threads);
     reply_drop(&x->saved);
     exec_shards_drop(x);
+    budget_give(&server.budget, x->reserved);
     queue_drop(&x->queue);
     mi_free(x->commands);
     mi_free(x->hops);

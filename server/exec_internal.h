@@ -32,7 +32,8 @@ struct exec {
     struct reply saved; /* what the results' saved point into */
     bool skipped;       /* CLIENT REPLY SKIP was for this EXEC */
     bool head, aborted;
-    bool keeps_blobs; /* somebody monitors: long arguments are copied, not taken over, so that they can be shown afterwards */
+    bool keeps_blobs;  /* somebody monitors: long arguments are copied, not taken over, so that they can be shown afterwards */
+    uint64_t reserved; /* bytes of the budget, until the end */
     uint64_t started;
     size_t reply_at; /* HELD: where in the output the reply that is being made begins */
 };
@@ -46,6 +47,9 @@ struct hop exec_hop(struct conn *c, const struct queued *q);
 void exec_resolve_one(struct conn *c, struct queued *q, struct exec *x, struct result *result);
 /* The keys of one shard, with what belongs to them, as a piece's arguments; blobs pass to them. Returns how many they are. */
 uint32_t exec_gather(struct thread *t, struct queued *q, uint32_t shard, struct arg *args, uint64_t *hashes);
+/* Memory for all pieces of a command over several shards, if its row `needs`: enum room, and adds to the bytes that are to be given back. An upper bound is
+ * asked for: values that are there already are not looked at. */
+uint64_t exec_reserve(struct thread *t, const struct queued *q, uint64_t *bytes);
 /* A command has run: counts it, as any other. text: its reply, if it has one. */
 void exec_count(struct thread *t, struct exec *x, uint32_t nth, const char *text, size_t size);
 /* Around what its commands do, when dispatch has forgotten of CLIENT REPLY SKIP. */

@@ -206,7 +206,7 @@ static bool add_pieces(struct thread *t, struct exec *x, uint32_t nth, const str
     size_t args = (q->hop.n_keys * step + t->n_threads) * sizeof(struct arg);
     struct arg *arg = x->blocks[nth] = mi_malloc(args + q->hop.n_keys * sizeof(uint64_t));
     if (!arg) return false;
-    uint64_t *hash = (uint64_t *)((char *)arg + args);
+    uint64_t *hash = (uint64_t *)((char *)arg + args), room = exec_reserve(t, q, &x->reserved);
     for (uint32_t s = 0; s < t->n_threads; s++) {
         uint32_t n = exec_gather(t, q, s, arg, hash);
         struct hop *piece = n ? part_add(&x->parts[s]) : NULL;
@@ -220,6 +220,7 @@ static bool add_pieces(struct thread *t, struct exec *x, uint32_t nth, const str
         piece->hashes = hash;
         piece->hash = hash[0];
         piece->flags |= HOP_PIECE;
+        piece->state = room;
         arg += piece->argc;
         hash += n;
     }

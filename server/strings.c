@@ -415,19 +415,25 @@ static bool pairs_complete(const struct hop *h, const char *command, struct repl
 enum hop_result set_keys(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     if (!pairs_complete(h, "mset", r)) return HOP_DONE;
-    if (!key_may_set_all(s, h)) {
+    if (h->state == ROOM_REFUSED || (h->state != ROOM_RESERVED && !key_may_set_all(s, h))) {
         reply_refused(s, r);
         return HOP_DONE;
     }
-    for (uint32_t i = 0; i < h->n_keys; i++) {
+    bool refused = false;
+    s->never_refused = true; /* all or nothing: from here on only the system can refuse */
+    for (uint32_t i = 0; !refused && i < h->n_keys; i++) {
         key_prefetch_ahead(s, h, i);
         key_write_nth(s, h, i, &k);
-        if (key_set_arg(s, &k, hop_key(h, i) + 1, EXPIRY_NONE, KEY_SET)) {
-            reply_refused(s, r);
-            return HOP_DONE;
-        }
+        refused = key_set_arg(s, &k, hop_key(h, i) + 1, EXPIRY_NONE, KEY_SET);
     }
-    reply_ok(r);
+    s->never_refused = false;
+    if (refused) reply_refused(s, r);
+    else reply_ok(r);
+    return HOP_DONE;
+}
+
+static enum hop_result mset_needs(struct shard *s, struct hop *h, struct reply *r) {
+    reply_int(r, (int64_t)key_set_all_needs(s, h));
     return HOP_DONE;
 }
 
@@ -635,6 +641,7 @@ const struct command commands_string[] = {
         .plan = PLAN_FANOUT,
         .merge = MERGE_OK,
         .on_shard = set_keys,
+        .needs = mset_needs,
         .keys = {KEY_RANGE(1, -1, 2, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"request_policy:multi_shard", "response_policy:all_succeeded", NULL}},

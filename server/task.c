@@ -145,6 +145,7 @@ void task_drop(struct task *k, uint32_t n_threads) {
 void task_finish(struct thread *t, struct task *k) {
     struct conn *c = k->conn;
     measure_task(t, k);
+    if (k->reserved) budget_give(&t->server->budget, k->reserved); /* what of it was used, the shards have leased */
     drop_contents(k);
     if (k->tick) k->tick->open--;
     k->next = t->free_tasks;
@@ -236,6 +237,20 @@ bool task_deal_wave(struct thread *t, struct task *k) {
     bool dealt = counts && k->hashes && deal(t, k, counts);
     mi_free(counts);
     return dealt;
+}
+
+void task_undeal_wave(struct thread *t, struct task *k) {
+    uint32_t step = (uint32_t)k->row->key_step, first = (uint32_t)k->row->key_first;
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        const struct arg *dealt = k->pieces[s] ? k->pieces[s]->hops[0].argv + 1 : NULL;
+        for (uint32_t i = k->next_key; dealt && i < k->wave_end; i++) {
+            if (k->piece_shard[i - k->next_key] != s) continue;
+            memcpy(&k->argv[first + i * step], dealt, step * sizeof *dealt);
+            dealt += step;
+        }
+        if (dealt) k->pieces[s]->hops[0].argc = 1; /* nothing of it is the piece's any more */
+    }
+    task_forget_wave(t, k);
 }
 
 size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref) {
@@ -692,10 +707,44 @@ void task_token_message(struct thread *t, struct note *n) {
     give_token(t);
 }
 
-static void run_fanout(struct thread *t, struct task *k, struct shard *const *shards) {
-    do
+/* Asks each shard what the keys take, wave by wave. */
+static void ask_held(struct thread *t, struct task *k, struct shard *const *shards) {
+    bool dealt = true;
+    while (dealt) {
         for (uint32_t s = 0; s < t->n_threads; s++)
-            if (k->pieces[s]) k->pieces[s]->hops[0].run(shards[s], &k->pieces[s]->hops[0], &k->pieces[s]->replies);
+            if (k->pieces[s]) k->row->needs(shards[s], &k->pieces[s]->hops[0], &k->pieces[s]->replies);
+        dealt = task_take_needs(t, k) && task_deal_wave(t, k);
+    }
+}
+
+static bool reserve_held(struct thread *t, struct task *k, struct shard *const *shards) {
+    if (task_reserve(t, k, task_most(k))) return true;
+    ask_held(t, k, shards);
+    if (task_reserve(t, k, (uint64_t)k->sum) && task_deal_wave(t, k)) return true;
+    reply_no_memory(&k->error);
+    return false;
+}
+
+static void run_pieces_held(struct thread *t, struct task *k, struct shard *const *shards) {
+    for (uint32_t s = 0; s < t->n_threads; s++) {
+        struct hop *h = k->pieces[s] ? &k->pieces[s]->hops[0] : NULL;
+        if (!h) continue;
+        h->state = k->room;
+        h->run(shards[s], h, &k->pieces[s]->replies);
+    }
+}
+
+/* One with intents on the database as a whole has not dealt anything yet. */
+static void run_fanout(struct thread *t, struct task *k, struct shard *const *shards) {
+    if (!k->wave_end) {
+        task_forget_wave(t, k);
+        if (!task_deal_wave(t, k)) {
+            reply_no_memory(&k->error);
+            return;
+        }
+    }
+    if (k->row->needs && !reserve_held(t, k, shards)) return;
+    do run_pieces_held(t, k, shards);
     while (task_merge_wave(t, k) && task_deal_wave(t, k));
 }
 

@@ -41,6 +41,7 @@ struct task {
     uint32_t text_shard; /* MERGE_TEXT, MERGE_LIST: whose piece is next, */
     size_t text_at;      /* and from where on */
     uint64_t cycles;     /* the time of all pieces */
+    uint64_t reserved;   /* bytes of the budget, until the end */
     size_t reply_at;     /* where its reply begins in the output */
     struct reply error;  /* the first error; size 0: none */
     struct hop hop;      /* EXCLUSIVE */
@@ -51,6 +52,8 @@ struct task {
     bool whole;             /* its intents are on the database: very many keys */
     bool stood;             /* its members have stood on all shards */
     bool letting_go;        /* its last messages are out */
+    bool asking;            /* FANOUT: the shards are asked what its keys take */
+    uint8_t room;           /* FANOUT: enum room, of its pieces */
     uint32_t step;          /* STEPS: which comes next */
     struct carrier *carrier;
     task_cut *cut; /* CUT */
@@ -82,6 +85,8 @@ size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref);
 bool task_deal_wave(struct thread *t, struct task *k);
 /* All pieces of a wave are back: their replies become part of the task's. True: there are more keys. */
 bool task_merge_wave(struct thread *t, struct task *k);
+/* The arguments of a wave that has not run are the task's again. */
+void task_undeal_wave(struct thread *t, struct task *k);
 /* The end of a fan-out: what the merge makes of all waves, and finish. */
 void task_fanout_reply(struct thread *t, struct task *k);
 /* Drops the pieces that were dealt or sent, unread. */
@@ -110,6 +115,12 @@ void transact_answer(struct thread *t, struct task *k, struct batch *b);
 
 /* steps.c: the same. */
 void task_steps_step(struct thread *t, struct task *k);
+
+/* fanout.c, for rows with `needs`: an upper bound, in bytes; reserves them; takes the answers of a wave, and its keys back (true: there are more keys; else it is
+ * at the first again). */
+uint64_t task_most(const struct task *k);
+bool task_reserve(struct thread *t, struct task *k, uint64_t bytes);
+bool task_take_needs(struct thread *t, struct task *k);
 
 /* fanout.c: an intent on the database as a whole, of a member on every shard. False: no memory. */
 bool task_intents_on_database(struct thread *t, struct task *k);

@@ -23,6 +23,15 @@ uint64_t budget_take(struct budget *b, uint64_t bytes) {
     return taken;
 }
 
+bool budget_reserve(struct budget *b, uint64_t bytes) {
+    uint64_t limit = atomic_load_explicit(&b->limit, memory_order_relaxed);
+    uint64_t leased = atomic_load_explicit(&b->leased, memory_order_relaxed);
+    do
+        if (leased > limit || bytes > limit - leased) return false;
+    while (!atomic_compare_exchange_weak_explicit(&b->leased, &leased, leased + bytes, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
 void budget_take_anyway(struct budget *b, uint64_t bytes) { atomic_fetch_add_explicit(&b->leased, bytes, memory_order_relaxed); }
 
 void budget_give(struct budget *b, uint64_t bytes) { atomic_fetch_sub_explicit(&b->leased, bytes, memory_order_relaxed); }

@@ -28,6 +28,8 @@ void budget_limit(struct budget *b, uint64_t limit, uint64_t used, uint32_t shar
 /* Leases so many bytes if they are left, and of what is left then up to a chunk, but a quarter at most, so that the next request need not come here even
  * near the limit. Returns how many; 0: refused. */
 uint64_t budget_take(struct budget *b, uint64_t bytes);
+/* Leases just so many, or none (false): for a command over several shards, before any of them begins. */
+bool budget_reserve(struct budget *b, uint64_t bytes);
 /* Leases them all the same: they are in use already. */
 void budget_take_anyway(struct budget *b, uint64_t bytes);
 void budget_give(struct budget *b, uint64_t bytes);

@@ -236,29 +236,44 @@ static inline bool fits(struct shard *s, const struct key *k, size_t bytes) {
     return (bytes & ~(size_t)3) <= back || shard_fits(s, bytes - back);
 }
 
+/* New keys that split one segment, at most about. */
+#define KEYS_A_SPLIT 64u
+
 static size_t bytes_for(uint32_t key_size, size_t value_size) {
     bool embedded = value_size <= ENTRY_EMBEDDED_MAX;
     return entry_bytes(key_size, EXPIRY_NONE, embedded ? value_size : 8) + (embedded ? 0 : blob_memory_for(value_size));
 }
 
-/* At first without looking the keys up: each is new, and its segment full. That decides unless the limit is near. */
-bool key_may_set_all(struct shard *s, const struct hop *h) {
-    uint64_t most = 0, bytes = 0;
-    if (LIKELY(s->leased == BUDGET_NONE)) return true;
-    for (uint32_t i = 0; i < h->n_keys; i++) {
-        const struct arg *key = hop_key(h, i);
-        most += bytes_for(key[0].size, key[1].size) + TABLE_SEGMENT_BYTES;
+/* So many new keys may split segments, as the hashes fall. An estimate: who asks for it is not refused afterwards. */
+static uint64_t segments_for(uint64_t keys) { return (keys / KEYS_A_SPLIT + (keys != 0)) * TABLE_SEGMENT_BYTES; }
+
+uint64_t keys_set_most(const struct arg *argv, uint32_t first, uint32_t step, uint32_t n) {
+    uint64_t bytes = segments_for(n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct arg *key = &argv[hop_key_at(first, step, i)];
+        bytes += bytes_for(key[0].size, key[1].size);
     }
-    if (shard_fits(s, most)) return true;
+    return bytes;
+}
+
+uint64_t key_set_all_needs(struct shard *s, const struct hop *h) {
+    uint64_t bytes = 0, created = 0;
     for (uint32_t i = 0; i < h->n_keys; i++) {
         const struct arg *key = hop_key(h, i);
         struct key k;
         key_prefetch_ahead(s, h, i);
         size_t needs = bytes_for(key[0].size, key[1].size);
-        if (!look_up(s, s->dbs[h->db], hop_hash(h, i), key[0].p, key[0].size, &k, false)) bytes += needs + TABLE_SEGMENT_BYTES;
-        else if ((needs & ~(size_t)3) > entry_gives(k.entry)) bytes += needs - entry_gives(k.entry);
+        if (!look_up(s, s->dbs[h->db], hop_hash(h, i), key[0].p, key[0].size, &k, false)) {
+            bytes += needs;
+            created++;
+        } else if ((needs & ~(size_t)3) > entry_gives(k.entry)) bytes += needs - entry_gives(k.entry);
     }
-    return shard_fits(s, bytes);
+    return bytes + segments_for(created);
+}
+
+bool key_may_set_all(struct shard *s, const struct hop *h) {
+    if (LIKELY(s->leased == BUDGET_NONE) || shard_fits(s, keys_set_most(h->argv, h->key_first, h->key_step, h->n_keys))) return true;
+    return shard_fits(s, key_set_all_needs(s, h));
 }
 
 /* --- an entry's place --- */

@@ -127,6 +127,10 @@ enum key_form { FORM_ANY, FORM_TEXT, FORM_RAW };
 
 /* Whether all keys of a hop may be set to the arguments behind them (MSET): so that what is refused is refused before the first is set. */
 bool key_may_set_all(struct shard *s, const struct hop *h);
+/* Bytes that it takes on this shard, about; and whatever is there already, on all shards together, at most: keys at first, first + step, ... of argv, their values
+ * behind them. */
+uint64_t key_set_all_needs(struct shard *s, const struct hop *h);
+uint64_t keys_set_most(const struct arg *argv, uint32_t first, uint32_t step, uint32_t n);
 
 /* Sets a string value, creating or replacing the key (of whatever type). v as an argument: a blob is taken over. 0, or -ENOMEM with nothing changed. */
 int key_set_arg(struct shard *s, struct key *k, struct arg *v, int64_t expire_at_ms, enum key_event event);

@@ -42,6 +42,7 @@ uint64_t shard_random(struct shard *s) {
 /* --- the budget --- */
 
 bool shard_lease(struct shard *s, uint64_t bytes) {
+    if (s->never_refused) return true; /* it is leased when the shard settles */
     uint64_t more = budget_take(s->budget, memory_used(s->memory) + bytes - s->leased);
     s->leased += more;
     return more;
@@ -76,7 +77,7 @@ void shards_limit(struct shard *const *shards, uint32_t n, uint64_t limit) {
 
 static bool may_grow(void *arg, size_t bytes) {
     struct shard *s = arg;
-    return s->never_refused || shard_fits(s, bytes);
+    return shard_fits(s, bytes);
 }
 
 static void growing(void *arg, bool ended) {

@@ -55,7 +55,7 @@ struct shard {
     struct budget *budget;
     table_growing *growing;
     void *growing_arg;
-    bool never_refused; /* tables grow without asking: what moves a key is not refused */
+    bool never_refused; /* of the hop that runs: what moves a key, or has its memory reserved, takes without asking */
     const struct hash_secret *secret;
     int64_t now_ms;  /* of the hop that runs: ms of the Unix epoch */
     struct db **dbs; /* by number */

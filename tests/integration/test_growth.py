@@ -118,6 +118,39 @@ def test_a_refused_command_changes_nothing(server):
     assert c.command('EXISTS', '{t}:new', '{t}:n') == 0 and c.command('DBSIZE') == 2
 
 
+def random_pairs(n, size):
+    return [x for i in range(n) for x in ('n%d' % i, ('%d' % i).rjust(size, 'v'))]
+
+
+@pytest.mark.parametrize('keys, size', ((7, 2000), (300, 300), (5000, 30)))
+@pytest.mark.parametrize('way', ('alone', 'EXEC', 'EXEC of everything'))
+def test_mset_sets_all_or_nothing(server, keys, size, way):
+    """Whatever shards its keys are on, and whichever of them has memory left."""
+    c = server.client()
+
+    def mset(pairs):
+        if way == 'alone':
+            return c.command('MSET', *pairs)
+        return c.pipeline([('MULTI',), ('MSET', *pairs), *([('DBSIZE',), ('KEYS', 'x')] if way != 'EXEC' else [])] + [('EXEC',)])[-1][0]
+    pairs = random_pairs(keys, size)
+    seen = set()
+    for more in range(0, 2 * keys * (size + 100) + 400000, max(5000, keys * size // 3)):
+        limit(server, more)
+        reply = mset(pairs)
+        there = c.command('EXISTS', *pairs[::2])
+        seen.add(reply == b'OK')
+        assert there == keys if reply == b'OK' else refused(reply) and there == 0, (more, reply, there)
+        c.command('CONFIG', 'SET', 'maxmemory', 0)
+        c.command('DEL', *pairs[::2])
+    assert seen == {False, True}
+    c.command('MSET', *pairs)
+    limit(server, 400000)
+    if way == 'alone':   # what takes no more than it gives is not refused
+        for _ in range(3):
+            assert mset(pairs) == b'OK'
+    assert data_bytes(server) <= int(c.command('CONFIG', 'GET', 'maxmemory')[1])
+
+
 def test_the_limit_may_be_lowered_and_raised(server):
     c = server.client()
     c.pipeline([('SET', 'key:%d' % i, 'v' * 100) for i in range(20000)])
