@@ -10,6 +10,7 @@
 #include "server/conn.h"
 #include "server/debug_blockpop.h"
 #include "server/debug_populate.h"
+#include "server/debug_reload.h"
 #include "server/debug_replies.h"
 #include "server/debug_schedule.h"
 #include "server/debug_table.h"
@@ -110,6 +111,9 @@ const char *const debug_help[] = {"BATCH <tick|connection>",
     "ROUTE <hash|local>",
     "    local: every key is on the shard of the thread that the client is connected to, so that each thread has its own keys: to measure "
     "what hops cost.",
+    "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+    "    Save the data, drop them, and load them again. NOSAVE: the file that is there; NOFLUSH: beside what is there; MERGE: a key that "
+    "is there is replaced.",
     "SCHEDULE", "    Show the transactions under way: the queue of each shard, with intents, and the state of each on its thread.",
     "SET-ACTIVE-EXPIRE <0|1>",
     "    Setting it to 0 disables expiring keys in the background when they are not accessed (otherwise the Redis behavior).",
@@ -173,7 +177,7 @@ const struct command debug_subcommands[] = {
     {.name = "replybuffer", .arity = 4, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
     {.name = "pause-cron", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
     {.name = "set-skip-checksum-validation", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_accepted},
-    {.name = "reload", .arity = -2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
+    {.name = "reload", .arity = -2, .plan = PLAN_COURSE, .flags = DEBUG_FLAGS | CMD_NO_MULTI, .on_course = debug_reload},
     {.name = "loadaof", .arity = 2, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
     {.name = "aof-flush-sleep", .arity = 3, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},
     {.name = "replicate", .arity = -3, .flags = DEBUG_FLAGS, .on_connection = debug_senseless},

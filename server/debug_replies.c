@@ -161,6 +161,6 @@ void debug_accepted(struct conn *c, struct arg *argv, uint32_t argc, struct repl
 void debug_senseless(struct conn *c, struct arg *argv, uint32_t argc, struct reply *r) {
     (void)c;
     (void)argc;
-    reply_errorf(r, "ERR DEBUG %.*s makes no sense here: nothing is saved to disk or replicated yet",
+    reply_errorf(r, "ERR DEBUG %.*s makes no sense here: there is no append log and no replication yet",
         (int)(argv[1].size < 64 ? argv[1].size : 64), argv[1].p);
 }

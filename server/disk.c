@@ -1,6 +1,7 @@
 #include "server/disk.h"
 
 #include <errno.h>
+#include <mimalloc.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -15,7 +16,17 @@ static int wake = -1;
 static pthread_t handle;
 static struct disk_job stop; /* without work: the last one */
 
-static void give_back(struct disk_job *job) {
+struct disk_job *disk_waiter(struct thread *t, struct task *k, bool quiet) {
+    struct disk_job *job = mi_calloc(1, sizeof *job);
+    if (!job) return NULL;
+    job->message.from = t->id;
+    job->thread = t;
+    job->task = k;
+    job->quiet = quiet;
+    return job;
+}
+
+void disk_give_back(struct disk_job *job) {
     struct thread *t = job->thread;
     job->message.kind = MESSAGE_DISK;
     mailbox_push(&t->returns, &job->message);
@@ -35,7 +46,7 @@ static void *run(void *unused) {
             uint64_t start = cycles_now();
             job->good = job->work(&job->config, job->why);
             job->cycles = cycles_now() - start;
-            give_back(job);
+            disk_give_back(job);
         }
     }
 }

@@ -33,6 +33,11 @@ struct disk_job {
 int disk_start(void);
 void disk_stop(void);
 
+/* What somebody else answers: for a course that waits for it. NULL: no memory. quiet: see disk_job. */
+struct disk_job *disk_waiter(struct thread *t, struct task *k, bool quiet);
+/* Any thread: goes back to who waits. */
+void disk_give_back(struct disk_job *job);
+
 /* Any thread that serves: from here on the job is the disk's, until it is back. It was allocated with mi_malloc, and whoever gets it back frees it. */
 void disk_give(struct disk_job *job);
 

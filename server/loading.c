@@ -17,6 +17,7 @@
 
 #include "io/clock.h"
 #include "server/crash.h"
+#include "server/disk.h"
 #include "server/log.h"
 #include "server/rdb_file.h"
 #include "server/task.h"
@@ -55,6 +56,12 @@ static struct {
     struct loader *loaders;
     char path[CONFIG_TEXT_MAX * 2];
     int tells; /* an eventfd: the loaders have ended, or the loading has */
+    /* DEBUG RELOAD. waiter NULL: it is the start. */
+    struct disk_job *waiter;
+    bool flush, merge;
+    bool whole; /* flush: the file was looked through, and is good */
+    _Atomic bool fatal;
+    pthread_barrier_t looked;
     _Atomic uint64_t bytes, used_mem, keys, expired;
     _Atomic int64_t began_s;
     uint64_t began_ns;
@@ -127,7 +134,11 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     }
     delay();
     struct key k;
-    if (key_find(s, s->dbs[key->db], hash, name.p, name.size, &k)) return rdb_wrong(x, "a key twice");
+    if (key_find(s, s->dbs[key->db], hash, name.p, name.size, &k)) {
+        if (!loading.merge) return rdb_wrong(x, "a key twice");
+        key_delete(s, &k, KEY_LOADED);
+        key_find(s, s->dbs[key->db], hash, name.p, name.size, &k);
+    }
     if (!rdb_read_value(x, key->type, s, &k, key->expire_at_ms, &l->limits, KEY_LOADED)) return false;
     publish_db(l, key->db);
     if (++l->keys % KEYS_A_WORK) return true;
@@ -147,15 +158,51 @@ static void tell_main(void) {
     while (write(loading.tells, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
 }
 
-static void *load(void *arg) {
-    struct loader *l = arg;
+static void tell_thread_0(enum message_kind kind) {
+    struct note *n = mi_zalloc(sizeof *n);
+    if (!n) abort();
+    n->message.kind = kind;
+    mailbox_push(&server.threads[0]->returns, &n->message);
+    proactor_wake(NULL, server.threads[0]->proactor);
+}
+
+static bool pass_over_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
+    (void)arg;
+    return rdb_skip_value(x, key->type);
+}
+
+/* Before anything is thrown away for it the first loader looks through the file, and the others wait. */
+static bool is_whole(struct loader *l) {
+    struct rdb_walk w = {.key = pass_over_key, .checks = true};
+    if (!l->shard->id) loading.whole = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
+    pthread_barrier_wait(&loading.looked);
+    return loading.whole;
+}
+
+static void empty(struct loader *l) {
+    for (uint32_t db = 0; db < l->shard->n_dbs; db++) shard_flush(l->shard, db);
+    publish_all(l);
+}
+
+static void read_file(struct loader *l) {
     bool first = !l->shard->id;
-    crash_thread_start(NULL);
     struct rdb_walk w = {.key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first};
     l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
     publish_all(l);
     publish(&l->offset, w.bytes);
-    if (atomic_fetch_sub(&loading.left, 1) == 1) tell_main();
+}
+
+static void *load(void *arg) {
+    struct loader *l = arg;
+    crash_thread_start(NULL);
+    if (!loading.flush) read_file(l);
+    else if (is_whole(l)) {
+        empty(l);
+        read_file(l);
+    }
+    if (atomic_fetch_sub(&loading.left, 1) > 1) return NULL;
+    if (loading.waiter) tell_thread_0(MESSAGE_LOADED);
+    else tell_main();
     return NULL;
 }
 
@@ -178,31 +225,49 @@ static bool prepare(struct loader *l, struct shard *s, const struct config *c) {
         .set_entries = c->set_max_intset_entries,
         .zset_entries = c->zset_max_listpack_entries,
         .zset_value = c->zset_max_listpack_value};
-    l->published.dbs = calloc(s->n_dbs, sizeof *l->published.dbs);
+    l->keys = l->expired = 0;
+    l->good = false;
+    l->why[0] = 0;
+    publish(&l->offset, 0);
+    if (!l->published.dbs) l->published.dbs = calloc(s->n_dbs, sizeof *l->published.dbs);
     if (l->published.dbs) publish_all(l);
     return l->published.dbs;
 }
 
-int loading_prepare(const struct config *c) {
+/* False: errno. */
+static bool find_file(const struct config *c) {
     struct stat st;
     snprintf(loading.path, sizeof loading.path, "%s/%s", c->dir, c->dbfilename);
-    if (stat(loading.path, &st)) {
+    if (stat(loading.path, &st)) return false;
+    atomic_store(&loading.bytes, (uint64_t)st.st_size);
+    return true;
+}
+
+/* False: no memory. */
+static bool prepare_all(const struct config *c) {
+    if (!loading.loaders) {
+        loading.tells = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        loading.loaders = calloc(server.n_threads, sizeof *loading.loaders);
+    }
+    if (loading.tells < 0 || !loading.loaders) return false;
+    for (uint32_t i = 0; i < server.n_threads; i++)
+        if (!prepare(&loading.loaders[i], server.threads[i]->shard, c)) return false;
+    config_lift_memory_limit(); /* what was there must be there again */
+    atomic_store(&loading.began_s, now_realtime_ms() / 1000);
+    atomic_store_explicit(&loading.running, true, memory_order_release);
+    return true;
+}
+
+int loading_prepare(const struct config *c) {
+    if (!find_file(c)) {
         if (errno == ENOENT) return 0;
         log_line(LOG_WARNING_LEVEL, "Fatal error: can't look at %s: %s. Exiting.", loading.path, strerror(errno));
         return -1;
     }
-    atomic_store(&loading.bytes, (uint64_t)st.st_size);
-    loading.tells = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loading.loaders = calloc(server.n_threads, sizeof *loading.loaders);
-    bool good = loading.tells >= 0 && loading.loaders;
-    for (uint32_t i = 0; i < server.n_threads && good; i++) good = prepare(&loading.loaders[i], server.threads[i]->shard, c);
-    if (!good) {
+    if (!prepare_all(c)) {
         log_line(LOG_WARNING_LEVEL, "Fatal error: no memory to load the DB. Exiting.");
         return -1;
     }
-    config_lift_memory_limit(); /* what was there must be there again */
-    atomic_store(&loading.began_s, now_realtime_ms() / 1000);
-    atomic_store(&loading.running, true);
     for (uint32_t i = 0; i < server.n_threads; i++) server.threads[i]->stands_still = server.threads[i]->no_transactions = true;
     server.threads[0]->token = TOKEN_LOADING;
     return 1;
@@ -221,10 +286,7 @@ static bool take_signal(int signals) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) log_reopen();
-        else {
-            log_line(LOG_WARNING_LEVEL, "Received shutdown signal during loading, exiting now.");
-            return true;
-        }
+        else return true;
     }
     return false;
 }
@@ -245,14 +307,19 @@ static bool wait_while(bool (*is_so)(void), int signals) {
     return true;
 }
 
-static bool all_good(void) {
+static bool all_good(bool fatal) {
     for (uint32_t i = 0; i < server.n_threads; i++) {
         const struct loader *l = &loading.loaders[i];
         if (l->good) continue;
-        log_line(LOG_WARNING_LEVEL, "Fatal error loading the DB %s: %s. Exiting.", loading.path, l->why);
+        log_line(LOG_WARNING_LEVEL, "%s loading the DB %s: %s.%s", fatal ? "Fatal error" : "Error", loading.path, l->why,
+            fatal ? " Exiting." : "");
         return false;
     }
     return true;
+}
+
+static void join_all(void) {
+    for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(loading.loaders[i].handle, NULL);
 }
 
 static void sum_up(void) {
@@ -268,7 +335,8 @@ static void sum_up(void) {
     log_line(LOG_NOTICE_LEVEL, "DB loaded from disk: %.3f seconds", (double)(now_monotonic_ns() - loading.began_ns) / 1e9);
 }
 
-void loading_ended(struct thread *t) {
+/* The shards are who holds them again. */
+static void put_back(void) {
     const struct config *c = config_current();
     for (uint32_t i = 0; i < server.n_threads; i++) {
         struct shard *s = loading.loaders[i].shard;
@@ -277,9 +345,50 @@ void loading_ended(struct thread *t) {
     }
     atomic_store_explicit(&loading.running, false, memory_order_release);
     config_limit_memory(c);
+}
+
+static void reload_ended(void) {
+    struct disk_job *waiter = loading.waiter;
+    join_all();
+    waiter->good = all_good(loading.whole);
+    if (waiter->good) sum_up();
+    else if (loading.whole) { /* half of it is there, and nothing else */ atomic_store(&loading.fatal, true);
+        kill(getpid(), SIGTERM);
+        return;
+    }
+    if (loading.flush) pthread_barrier_destroy(&loading.looked);
+    loading.waiter = NULL;
+    loading.flush = loading.merge = false;
+    put_back();
+    disk_give_back(waiter);
+}
+
+void loading_ended(struct thread *t) {
+    if (loading.waiter) {
+        reload_ended();
+        return;
+    }
+    put_back();
     task_let_all_go(t);
     tell_main();
 }
+
+const char *loading_begin(const struct loading_options *o, struct disk_job *waiter) {
+    const struct config *c = config_current();
+    if (!find_file(c)) return strerror(errno);
+    if (o->flush && pthread_barrier_init(&loading.looked, NULL, server.n_threads)) return "out of memory";
+    loading.waiter = waiter;
+    loading.flush = o->flush;
+    loading.merge = o->merge;
+    loading.whole = false;
+    if (!prepare_all(c)) abort();
+    log_line(LOG_NOTICE_LEVEL, "Loading the DB %s", loading.path);
+    tell_thread_0(MESSAGE_LOADING);
+    if (!start()) abort();
+    return NULL;
+}
+
+int loading_exit_status(void) { return atomic_load(&loading.fatal); }
 
 enum loading_result loading_run(int signals) {
     if (!start()) {
@@ -287,14 +396,10 @@ enum loading_result loading_run(int signals) {
         return LOADING_FAILED;
     }
     if (!wait_while(are_running, signals)) return LOADING_ENDED;
-    for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(loading.loaders[i].handle, NULL);
-    if (!all_good()) return LOADING_FAILED;
+    join_all();
+    if (!all_good(true)) return LOADING_FAILED;
     sum_up();
-    struct note *n = mi_zalloc(sizeof *n);
-    if (!n) abort();
-    n->message.kind = MESSAGE_LOADED;
-    mailbox_push(&server.threads[0]->returns, &n->message);
-    proactor_wake(NULL, server.threads[0]->proactor);
+    tell_thread_0(MESSAGE_LOADED);
     return wait_while(loading_is_running, signals) ? LOADING_DONE : LOADING_ENDED;
 }
 

@@ -15,6 +15,7 @@
 #include "shard/memory.h"
 #include "shard/shard.h"
 
+struct disk_job;
 struct thread;
 
 /* Main thread, before others start: is there something to load? Then the threads' shards stand still from the start. -1: there is, but it can't be
@@ -26,6 +27,16 @@ enum loading_result loading_run(int signals);
 
 /* Thread 0: all loaders have ended, and nothing goes on beside them. */
 void loading_ended(struct thread *t);
+
+/* DEBUG RELOAD: all shards are held by the caller, who lets them go when he has the answer. flush: what is there goes first, once the file was looked through; merge: a
+ * key that is there already is replaced, else it is an error. NULL, or what went wrong. disk_job.good: all is loaded. If it can't be, and what was there is gone, the
+ * process ends: nothing but the file is left. */
+struct loading_options {
+    bool flush, merge;
+};
+const char *loading_begin(const struct loading_options *o, struct disk_job *waiter);
+/* Main thread: the end was asked for while that goes on. The process' status. */
+int loading_exit_status(void);
 
 bool loading_is_running(void);
 /* What INFO shows. */

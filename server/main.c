@@ -117,11 +117,20 @@ static int take_signals(void) {
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* The other threads go on, with half of the data. */
+static void exit_at_once(int status) {
+    if (!status) log_line(LOG_WARNING_LEVEL, "Received shutdown signal during loading, exiting now.");
+    log_drain();
+    service_pidfile_remove();
+    _exit(status);
+}
+
 /* True: it is the end, by a signal or by one of our own, as SHUTDOWN and what was saved send. */
 static bool take_signal(int signals) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) log_reopen();
+        else if (loading_is_running()) exit_at_once(loading_exit_status()); /* DEBUG RELOAD */
         else if (info.ssi_pid == (uint32_t)getpid() || saving_signal((int)info.ssi_signo)) return true;
     }
     return false;
@@ -149,13 +158,11 @@ static void say_started(void) {
     log_drain();
 }
 
-/* The other threads serve already, and half of the data is there: if this goes wrong the process ends at once. */
+/* If this goes wrong the process ends at once. */
 static void load(int signals) {
     enum loading_result result = loading_run(signals);
     if (result == LOADING_DONE) return;
-    log_drain();
-    service_pidfile_remove();
-    _exit(result == LOADING_FAILED);
+    exit_at_once(result == LOADING_FAILED);
 }
 
 static void say_ready(void) {

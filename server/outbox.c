@@ -401,6 +401,10 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_SAVED: saving_message(t, n); break;
         case MESSAGE_SAVE_AND_EXIT: saving_end_message(t, n); break;
         case MESSAGE_END_ABORTED: saving_abort_message(t, n); break;
+        case MESSAGE_LOADING:
+            mi_free(n);
+            task_loading(t);
+            break;
         case MESSAGE_LOADED:
             mi_free(n);
             task_loaded(t);

@@ -33,17 +33,6 @@ struct save {
     bool begun;
 };
 
-/* NULL: no memory. */
-static struct disk_job *new_waiter(struct thread *t, struct task *k, bool quiet) {
-    struct disk_job *job = mi_calloc(1, sizeof *job);
-    if (!job) return NULL;
-    job->message.from = t->id;
-    job->thread = t;
-    job->task = k;
-    job->quiet = quiet;
-    return job;
-}
-
 static void save_goes_on(struct thread *t, struct task *k, void *of) {
     struct save *save = of;
     if (save->begun) { /* the answer is in the output */
@@ -51,7 +40,7 @@ static void save_goes_on(struct thread *t, struct task *k, void *of) {
         course_end(t, k);
         return;
     }
-    struct disk_job *job = new_waiter(t, k, false);
+    struct disk_job *job = disk_waiter(t, k, false);
     const char *why = job ? saving_begin(course_held(k), job) : "ERR out of memory";
     save->begun = true;
     course_let_go(t, k);
@@ -99,7 +88,7 @@ static const char shutdown_failed[] = "ERR Errors trying to SHUTDOWN. Check logs
 static void shutdown_goes_on(struct thread *t, struct task *k, void *of) {
     struct shutdown *x = of;
     if (!x->another && !x->begun) {
-        struct disk_job *job = new_waiter(t, k, true);
+        struct disk_job *job = disk_waiter(t, k, true);
         x->begun = true;
         if (job && saving_end_save(course_held(k), job)) return;
         if (!job) saving_end_failed();

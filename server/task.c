@@ -675,6 +675,11 @@ static void end_loading(struct thread *t) {
     loading_ended(t);
 }
 
+void task_loading(struct thread *t) {
+    t->token = TOKEN_LOADING;
+    give_token(t);
+}
+
 void task_loaded(struct thread *t) {
     t->loaded = true;
     if (t->token == TOKEN_LOADING) end_loading(t);

@@ -20,7 +20,8 @@ void task_start_cut(struct thread *t, task_cut *cut);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* All shards that a coordinator held go on. */
 void task_let_all_go(struct thread *t);
-/* Thread 0: the loaders have ended. */
+/* Thread 0: who has the token begins to load; the loaders have ended. */
+void task_loading(struct thread *t);
 void task_loaded(struct thread *t);
 /* A piece has come back, or was run here. */
 void task_piece_done(struct thread *t, struct batch *b);

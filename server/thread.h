@@ -85,6 +85,7 @@ enum message_kind {
     MESSAGE_SAVED,         /* returns, thread 0: a snapshot's file is done */
     MESSAGE_SAVE_AND_EXIT, /* returns, thread 0: the process shall end, but not without a snapshot */
     MESSAGE_END_ABORTED,   /* returns, thread 0: ... but is not to end any more */
+    MESSAGE_LOADING,       /* returns, thread 0: the coordinator begins to load */
     MESSAGE_LOADED,        /* returns, thread 0: the loaders have ended */
 };
 

@@ -59,4 +59,4 @@ def test_debug_replies_are_those_of_redis(start, reference):
     b.command('DEBUG', 'CHANGE-REPL-ID')
     after = server.info('replication')['master_replid']
     assert len(before) == len(after) == 40 and before != after
-    assert isinstance(b.command('DEBUG', 'RELOAD'), Error)
+    assert isinstance(b.command('DEBUG', 'LOADAOF'), Error)
