@@ -3,7 +3,7 @@
  * Whatever is accepted must be sound: it can be read past as well; it is written, read into another shard, and compared; once deleted it leaves nothing. What is refused
  * says why, and leaves nothing either. A whole file that was accepted is written anew, and that file must be accepted, with as many keys.
  *
- *   | how (enum how) | type, value |        | how, with HOW_FILE | REDIS0010 ... | */
+ *   | how (enum how) | type, value |   | how, with HOW_FRAME | type, packed form |   | how, with HOW_FILE | REDIS0010 ... | */
 #include <math.h>
 #include <mimalloc.h>
 #include <stdio.h>
@@ -33,7 +33,8 @@ enum how {
     HOW_SMALL = 16,   /* the configuration's limits are low */
     HOW_TIGHT = 32,   /* the shard has little room */
     HOW_EXPIRES = 64, /* the key has a time */
-    HOW_AUX = 128,    /* auxiliary fields are looked at */
+    HOW_AUX = 128,    /* of a file: auxiliary fields are looked at */
+    HOW_FRAME = 128,  /* of a value: it is a packed form without its length, whose sizes and end are made right first */
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -94,18 +95,43 @@ static void write_value(struct rdb_buffer *b, const struct key *k, uint8_t how) 
     require(step == RDB_DONE, "a value can't be written", NULL);
 }
 
+static void check_zset(const struct zset *x) {
+    struct zset_walk w;
+    struct zset_item m, found;
+    double last = -HUGE_VAL;
+    char scratch[INT64_TEXT_SIZE];
+    uint64_t rank = 0;
+    for (zset_begin(x, &w, 0, UINT64_MAX, false); zset_next(x, &w, &m); last = m.score) {
+        struct field_name name;
+        require(m.score >= last, "scores are out of order", NULL);
+        zset_name_of(x, &m, scratch, &name);
+        require(zset_find(x, &name, &found), "a member is not found", NULL);
+        require(zset_rank(x, &name, &found) == rank++, "a member is there twice, or in another place", NULL);
+    }
+}
+
+static void check_fields(const struct fields *x) {
+    struct fields_walk w = {0};
+    struct field f, found;
+    char scratch[INT64_TEXT_SIZE];
+    while (fields_next(x, &w, &f)) {
+        struct field_name name;
+        uint32_t size;
+        const char *text = packed_text(f.name, scratch, &size);
+        field_name(x, text, size, &name);
+        require(fields_find(x, &name, &found) && found.name == f.name, "a field is there twice, or not found", NULL);
+    }
+}
+
 /* What holds of a value beside what values_differ() finds. */
 static void check_alone(const struct key *k) {
     const struct entry *e = k->entry;
     if (entry_type(e) == TYPE_ZSET) {
         struct zset x = zset_open(first, k);
-        struct zset_walk w;
-        struct zset_item m;
-        double last = -HUGE_VAL;
-        for (zset_begin(&x, &w, 0, UINT64_MAX, false); zset_next(&x, &w, &m); last = m.score)
-            require(m.score >= last, "scores are out of order", NULL);
-    } else if (entry_type(e) == TYPE_HASH) {
+        check_zset(&x);
+    } else if (entry_type(e) == TYPE_HASH || (entry_type(e) == TYPE_SET && entry_encoding(e) != ENC_INTSET)) {
         struct fields x = key_fields(first, k);
+        check_fields(&x);
         require(fields_first_time(&x) == entry_fields_time(e), "the earliest time of a field is not that of its hash", NULL);
     }
 }
@@ -191,6 +217,38 @@ static void try_value(const uint8_t *p, size_t size, uint8_t how) {
     free(d.block);
     forget(first, &k);
     require(memory_used(first->memory) == used, "something is left behind", x.why);
+}
+
+/* The sizes that a packed form has of itself, so that what is behind them is tried. */
+static void mend_packed(uint8_t type, uint8_t *p, size_t size) {
+    uint32_t n = (uint32_t)size, width;
+    if (!n) return;
+    if (type == RDB_SET_INTSET) {
+        if (n < 8) return;
+        memcpy(&width, p, sizeof width);
+        n = width ? (n - 8) / width : 0;
+        memcpy(p + 4, &n, sizeof n);
+        return;
+    }
+    p[n - 1] = 0xff;
+    if (type == RDB_HASH_ZIPMAP) return;
+    bool ziplist = type == RDB_LIST_ZIPLIST || type == RDB_ZSET_ZIPLIST || type == RDB_HASH_ZIPLIST;
+    if (n < 11) return;
+    memcpy(p, &n, sizeof n);
+    memset(p + (ziplist ? 8 : 4), 0xff, 2); /* its number of elements: not known */
+}
+
+static void try_framed(const uint8_t *p, size_t size, uint8_t how) {
+    struct rdb_buffer b = {0};
+    if (!size) return;
+    if (!rdb_put_byte(&b, *p) || !rdb_put_length(&b, size - 1) || !rdb_put_bytes(&b, p + 1, size - 1)) abort();
+    mend_packed(*p, b.bytes + b.length - (size - 1), size - 1);
+    uint8_t *exact = malloc(b.length); /* without room behind it, so that what is read there is found out */
+    if (!exact) abort();
+    memcpy(exact, b.bytes, b.length);
+    try_value(exact, b.length, how);
+    free(exact);
+    rdb_buffer_drop(&b);
 }
 
 /* ---- a file ---- */
@@ -302,6 +360,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     if (!size) return 0;
     if (*bytes & HOW_FILE) try_file(bytes + 1, size - 1, *bytes);
+    else if (*bytes & HOW_FRAME) try_framed(bytes + 1, size - 1, *bytes);
     else try_value(bytes + 1, size - 1, *bytes);
     return 0;
 }

@@ -10,7 +10,8 @@ import struct
 import sys
 
 # enum how of fuzz_rdb.c
-FILE, SEAL, DRIBBLE, COMPRESS, STEPS, SMALL, TIGHT, EXPIRES, AUX = 1, 2, 2, 4, 8, 16, 32, 64, 128
+FILE, SEAL, DRIBBLE, COMPRESS, STEPS, SMALL, TIGHT, EXPIRES, AUX, FRAME = 1, 2, 2, 4, 8, 16, 32, 64, 128, 128
+PACKED = 9, 10, 11, 12, 13, 16, 17, 20, 23
 LATER_MS = 1800000000001
 
 
@@ -227,6 +228,8 @@ def main(folder):
     for i, (name, kind, value) in enumerate(values()):
         known[name] = kind, value
         write(name, (0, DRIBBLE, COMPRESS, STEPS, SMALL, EXPIRES, SMALL | DRIBBLE | STEPS, TIGHT)[i % 8], bytes([kind]) + value)
+        if kind in PACKED and value[0] < 0xc0:
+            write('framed-' + name, FRAME | (0, SMALL, DRIBBLE)[i % 3], bytes([kind]) + value[(1, 2, 5)[value[0] >> 6]:])
     for i, (name, data) in enumerate(files(known)):
         write('file-' + name, FILE | (0, SEAL, SEAL | AUX, COMPRESS, SMALL | STEPS)[i % 5], data)
 
