@@ -245,6 +245,7 @@ const struct command commands_zset[] = {
         .complexity = "O(N) where N is the number of elements returned",
         .plan = PLAN_SINGLE,
         .on_shard = zrandmember,
+        .on_drop = zrandmember_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"nondeterministic_output", NULL}},

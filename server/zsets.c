@@ -1,4 +1,4 @@
-/* The sorted-set commands. In this file: opening and replying; members one by one; popping; random members; the scan. Ranges: zset_ranges.c. Several together: zset_algebra.c. The
+/* The sorted-set commands. In this file: opening and replying; members one by one; popping; the scan. Ranges: zset_ranges.c. Random members: zset_random.c. Several together: zset_algebra.c. The
  * rows: zset_commands.c. */
 #include "server/zsets.h"
 
@@ -17,9 +17,6 @@
 #include "server/zset_parcel.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
-
-/* Bytes of a reply with members drawn more than once: what asks for more is closed. */
-#define DRAWN_MAX ((size_t)1 << 28)
 
 /* ---- opening and replying ---- */
 
@@ -507,105 +504,6 @@ bool zmpop_steps(struct thread *t, struct task *k, struct reply *r) {
     }
     steps_wave_on(t, k, p->chosen, pop_chosen);
     return true;
-}
-
-/* ---- random members ---- */
-
-static uint64_t next_random(void *s) { return shard_random(s); }
-
-/* A part of all, each part of this size as likely: one walk (Knuth, The Art of Computer Programming, volume 2, 3.4.2, algorithm S). */
-static void draw_many(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
-    struct zset_walk w;
-    struct zset_item m;
-    zset_begin(x, &w, 0, UINT64_MAX, false);
-    for (uint64_t left = zset_count(x); count && zset_next(x, &w, &m); left--) {
-        if (shard_random(s) % left >= count) continue;
-        count--;
-        reply_scored(r, &m, scores);
-    }
-}
-
-/* Drawn one by one; those that were drawn already are drawn again. For less than a third of all. False: no memory. */
-static bool draw_few(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
-    struct zset seen = zset_new(s);
-    struct zset_item m, again;
-    bool good = true;
-    while (count && good) {
-        char scratch[INT64_TEXT_SIZE];
-        struct field_name name;
-        zset_random(x, next_random, s, &m);
-        zset_name_of(&seen, &m, scratch, &name);
-        if (zset_find(&seen, &name, &again)) continue;
-        good = !zset_put(&seen, &name, NULL, 0);
-        reply_scored(r, &m, scores);
-        count--;
-    }
-    zset_free(&seen, NULL);
-    return good;
-}
-
-static void draw_different(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
-    uint64_t all = zset_count(x);
-    size_t before = r->size;
-    if (count > all) count = all;
-    reply_members_size(r, count, scores);
-    if (count * 3 > all) draw_many(s, x, count, scores, r);
-    else if (!draw_few(s, x, count, scores, r)) {
-        r->size = before;
-        reply_refused(s, r);
-    }
-}
-
-static void draw_any(struct shard *s, const struct zset *x, uint64_t count, bool scores, struct reply *r) {
-    struct zset_item m;
-    reply_members_size(r, count, scores);
-    while (count-- && !r->failed) {
-        if (r->size > DRAWN_MAX) r->failed = true;
-        zset_random(x, next_random, s, &m);
-        reply_scored(r, &m, scores);
-    }
-}
-
-/* ZRANDMEMBER's arguments. False: an error was replied. */
-static bool draw_options(const struct hop *h, int64_t *count, bool *scores, struct reply *r) {
-    *scores = h->argc == 4;
-    if (h->argc < 3) return true;
-    if (!arg_int64(&h->argv[2], count, r)) return false;
-    if (*count == INT64_MIN) {
-        reply_error(r, "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
-        return false;
-    }
-    if (h->argc > 4 || (*scores && !arg_is(&h->argv[3], "withscores"))) {
-        reply_syntax_error(r);
-        return false;
-    }
-    if (*scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
-        reply_error(r, "ERR value is out of range");
-        return false;
-    }
-    return true;
-}
-
-enum hop_result zrandmember(struct shard *s, struct hop *h, struct reply *r) {
-    struct zset x;
-    struct zset_item m;
-    int64_t count = 0;
-    bool scores;
-    if (!draw_options(h, &count, &scores, r) || !zset_open_read(s, h, &x, r)) return HOP_DONE;
-    bool empty = zset_is_empty(&x);
-    if (h->argc == 2 && empty) {
-        reply_null(r);
-    } else if (h->argc == 2) {
-        zset_random(&x, next_random, s, &m);
-        reply_member(r, &m);
-    } else if (empty || !count) {
-        reply_array(r, 0);
-    } else if (count > 0) {
-        draw_different(s, &x, (uint64_t)count, scores, r);
-    } else {
-        draw_any(s, &x, (uint64_t)-count, scores, r);
-    }
-    return HOP_DONE;
 }
 
 /* ---- the scan ---- */

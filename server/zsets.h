@@ -8,7 +8,7 @@
 /* Members of one command that are looked for together. */
 #define ZSET_GROUP 16u
 /* Members that are replied, or removed, in one slice. */
-#define ZSET_REPLY_SLICE 1024u
+#define ZSET_REPLY_SLICE 512u
 #define ZSET_REMOVE_SLICE 256u
 
 /* Is the key, if it is there, a sorted set? The error is replied. */
@@ -73,9 +73,13 @@ struct parcel_at;
 bool zset_unpack(struct zset_building *b, const struct parcel *p, struct parcel_at *at, bool in_turn, uint64_t *most);
 
 /* zsets.c */
-hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zrandmember, zscan;
+hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zscan;
 spread_fn zmpop;
 steps_fn zmpop_steps;
+
+/* zset_random.c */
+hop_fn zrandmember;
+hop_drop_fn zrandmember_drop;
 
 /* zset_blocking.c */
 extern const struct blocking bzpopmin, bzpopmax, bzmpop;

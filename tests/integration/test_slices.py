@@ -487,3 +487,44 @@ def test_a_server_ends_and_clients_leave_while_ranges_are_stored(start):
     for to in ('{t}to', 's0', 's1', 's2'):
         server.client().send(encode('ZRANGESTORE', to, '{t}a', 0, -1) * 3)
     server.stop()
+
+
+@pytest.mark.limit(300)
+def test_members_of_sorted_sets_are_drawn_in_slices(server):
+    """Few of many are drawn one by one, others on a walk through all, and any as often as they come."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    KINDS['zset'][0](slow, '{t}of')
+    scores = dict(zip(*[iter(slow.command('ZRANGE', '{t}of', 0, -1, 'WITHSCORES'))] * 2))
+    slow.command('SET', '{t}x', 'y')
+    for count in (3000, 6000, 9000, 19999, 20000, 30000, 1 << 40, -30000):
+        before = long_slices(server)
+        got = slow.command('ZRANDMEMBER', '{t}of', count)
+        assert len(got) == (-count if count < 0 else min(count, 20000)) and set(got) <= set(scores)
+        assert len(set(got)) == len(got) or count < 0
+        assert long_slices(server) >= before + 4, count
+        got = slow.command('ZRANDMEMBER', '{t}of', count, 'WITHSCORES')
+        assert all(scores[member] == score for member, score in zip(*[iter(got)] * 2))
+        if count > 9000 or count < 0:
+            assert answered_first(slow, encode('ZRANDMEMBER', '{t}of', count), other, ('GET', '{t}x'), b'y')
+    slow.pipeline([('MULTI',), ('ZRANDMEMBER', '{t}of', 3000), ('ZRANDMEMBER', '{t}of', 15000), ('ZRANDMEMBER', 'none', 3000)])
+    inside = slow.command('EXEC')
+    assert [len(x) for x in inside] == [3000, 15000, 0] and all(len(set(x)) == len(x) for x in inside)
+    for count in (3000, 15000, -30000):
+        gone = server.client()
+        gone.send(encode('ZRANDMEMBER', '{t}of', count) * 2)
+        gone.close()
+    assert slow.command('ZCARD', '{t}of') == 20000
+    for count in (3000, 15000, -30000):
+        server.client().send(encode('ZRANDMEMBER', '{t}of', count) * 3)
+
+
+@pytest.mark.parametrize('command,fill', [('HGETALL', 'HSET'), ('HKEYS', 'HSET'), ('SMEMBERS', 'SADD')])
+def test_long_members_are_replied_few_a_slice(server, command, fill):
+    """A slice of the reply is so many bytes, however few members they are."""
+    client = server.client(timeout=PATIENCE)
+    names = [b'%d' % i + b'm' * 2000 for i in range(1000)]
+    client.command(fill, 'of', *(x for name in names for x in ((name, b'v') if fill == 'HSET' else (name,))))
+    before = long_slices(server)
+    got = client.command(command, 'of')
+    assert set(names) <= set(got) and len(got) == (2000 if command == 'HGETALL' else 1000)
+    assert long_slices(server) >= before + 20
