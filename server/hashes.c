@@ -234,9 +234,10 @@ static enum hop_result hstrlen(struct shard *s, struct hop *h, struct reply *r) 
 
 enum { NAMES = 1, VALUES = 2 };
 
-/* A large hash is walked through in slices of so many buckets, of a dozen fields each. Its hop's state is then the next bucket + HOP_IN_SLICES, and whether its
- * fields are counted first, since some of them are past their time. */
-#define SLICE_BUCKETS 128u
+/* A large hash is walked through in slices of so many buckets, of a dozen fields each, or bytes of the reply: most of what they take is the first touch of its memory. Its hop's
+ * state is then the next bucket + HOP_IN_SLICES, and whether its fields are counted first, since some of them are past their time. */
+#define SLICE_BUCKETS 32u
+#define SLICE_BYTES (32u << 10)
 #define COUNTING ((uint64_t)1 << 63)
 
 bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) {
@@ -252,7 +253,7 @@ static uint64_t next_bucket(const struct hop *h) { return h->state ? (h->state &
 /* Goes on counting those that are there. The sum is kept at the end of the reply meanwhile. False: there is more. */
 static bool count_on(struct hop *h, const struct hash *x, struct reply *r, uint64_t *n) {
     struct fields_walk w = {.bucket = next_bucket(h)};
-    uint64_t end = w.bucket + SLICE_BUCKETS;
+    uint64_t end = h->state ? w.bucket + SLICE_BUCKETS : UINT64_MAX;
     struct field f;
     *n = 0;
     if (h->state & COUNTING && r->size >= sizeof *n) memcpy(n, r->p + (r->size -= sizeof *n), sizeof *n);
@@ -277,24 +278,31 @@ static enum hop_result hlen(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
+static bool is_long(const struct hash *x) {
+    const struct fieldmap *map = x->fields.map;
+    return map && (map->buckets > 2 * SLICE_BUCKETS || map->memory > 4 * SLICE_BYTES);
+}
+
 static enum hop_result reply_all(struct shard *s, struct hop *h, unsigned what, struct reply *r) {
     struct hash x;
     struct field f;
+    bool in_slices = h->state;
     if (!hash_open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields), n = fields_count(&x.fields);
-    if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
+    if (!h->state && is_long(&x)) return HOP_AGAIN;
     if (!next_bucket(h) || h->state & COUNTING) {
         if (hash_has_dead(&x) && !count_on(h, &x, r, &n)) return HOP_AGAIN;
         if (what == (NAMES | VALUES)) reply_map(r, n);
         else reply_array(r, n);
     }
     struct fields_walk w = {.bucket = next_bucket(h)};
-    uint64_t end = w.bucket + SLICE_BUCKETS;
+    uint64_t end = in_slices ? w.bucket + SLICE_BUCKETS : UINT64_MAX;
+    size_t size = r->size;
     while (fields_next(&x.fields, &w, &f)) {
         bool live = hash_is_live(&x, &f);
         if (live && what & NAMES) reply_packed(r, f.name);
         if (live && what & VALUES) reply_packed(r, f.value);
-        if (w.index == 0 && w.bucket >= end) break;
+        if (w.index == 0 && (w.bucket >= end || (in_slices && r->size - size > SLICE_BYTES))) break;
     }
     if (w.bucket >= buckets) return HOP_DONE;
     h->state = w.bucket + HOP_IN_SLICES;

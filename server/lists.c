@@ -7,9 +7,9 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* A reply of more elements or bytes goes in slices of as many. */
-#define REPLY_SLICE 4096u
-#define REPLY_SLICE_BYTES ((size_t)256 << 10)
+/* A reply of more than twice as many elements or bytes goes in slices of so many: most of what they take is the first touch of its memory. */
+#define REPLY_SLICE 1024u
+#define REPLY_SLICE_BYTES ((size_t)32 << 10)
 
 /* ---- opening ---- */
 
@@ -101,7 +101,7 @@ static enum hop_result rpushx(struct shard *s, struct hop *h, struct reply *r) {
 
 /* Whether so many of its elements are too many to be replied in one go. */
 static bool is_much(const struct list *x, uint64_t n) {
-    return x->chain && (n > REPLY_SLICE || x->chain->memory / x->chain->n * n > REPLY_SLICE_BYTES);
+    return x->chain && (n > 2 * REPLY_SLICE || x->chain->memory / x->chain->n * n > 2 * REPLY_SLICE_BYTES);
 }
 
 /* Replies up to n elements from an index on, but about a slice at most. How many. */

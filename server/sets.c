@@ -155,8 +155,10 @@ static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
-/* A large set's members are replied in slices of so many buckets, of a dozen members each. The hop's state is then the next bucket + HOP_IN_SLICES. */
-#define SLICE_BUCKETS 128u
+/* A large set's members are replied in slices of so many buckets, of a dozen members each, or bytes: most of what they take is the first touch of the reply's memory. The hop's state is
+ * then the next bucket + HOP_IN_SLICES. */
+#define SLICE_BUCKETS 32u
+#define SLICE_BYTES (32u << 10)
 
 /* open_read for a slice. */
 static bool open_slice(struct shard *s, const struct hop *h, struct set *x, struct reply *r) {
@@ -169,18 +171,24 @@ static bool open_slice(struct shard *s, const struct hop *h, struct set *x, stru
     return true;
 }
 
+static bool is_long(const struct set *x) {
+    const struct fieldmap *map = x->fields.map;
+    return map && (map->buckets > 2 * SLICE_BUCKETS || map->memory > 4 * SLICE_BYTES);
+}
+
 static enum hop_result smembers(struct shard *s, struct hop *h, struct reply *r) {
     struct set_item m;
     struct set x;
     if (!open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields);
-    if (!h->state && buckets > SLICE_BUCKETS) return HOP_AGAIN;
+    if (!h->state && is_long(&x)) return HOP_AGAIN;
     struct set_walk w = {.fields.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
-    uint64_t end = w.fields.bucket + SLICE_BUCKETS;
+    uint64_t end = h->state ? w.fields.bucket + SLICE_BUCKETS : UINT64_MAX;
+    size_t size = r->size;
     if (!w.fields.bucket) reply_set(r, set_count(&x));
     while (set_next(&x, &w, &m)) {
         reply_item(r, &m);
-        if (w.fields.index == 0 && w.fields.bucket >= end) break;
+        if (w.fields.index == 0 && (w.fields.bucket >= end || (h->state && r->size - size > SLICE_BYTES))) break;
     }
     if (w.fields.bucket >= buckets) return HOP_DONE;
     h->state = w.fields.bucket + HOP_IN_SLICES;
