@@ -78,7 +78,7 @@ struct config {
     struct save_point save[CONFIG_SAVE_MAX];
     uint32_t n_save;
     char dbfilename[CONFIG_TEXT_MAX];
-    bool rdbcompression, rdbchecksum, rdb_del_sync_files, rdb_save_incremental_fsync, stop_writes_on_bgsave_error;
+    bool rdbcompression, rdbchecksum, rdb_del_sync_files, rdb_save_incremental_fsync, rdb_skip_unknown, stop_writes_on_bgsave_error;
     int32_t sanitize_dump_payload, snapshot_overrun, snapshot_prefetch;
     int64_t snapshot_buffer_limit;
     int64_t rdb_key_save_delay_us, key_load_delay_us, loading_process_events_interval_bytes;

@@ -171,6 +171,7 @@ const struct directive directives[] = {
     BOOL("rdbcompression", rdbcompression, "yes", MUTABLE, "Compress strings of up to 32 KiB in snapshots"),
     BOOL("rdbchecksum", rdbchecksum, "yes", 0, "Checksum snapshots"),
     BOOL("rdb-save-incremental-fsync", rdb_save_incremental_fsync, "yes", MUTABLE, "Have the disk begin with a snapshot while it is written"),
+    BOOL("rdb-skip-unknown", rdb_skip_unknown, "no", MUTABLE, "Load a snapshot without what is not known here (streams, modules' data) instead of refusing it"),
     BOOL("stop-writes-on-bgsave-error", stop_writes_on_bgsave_error, "yes", MUTABLE, "Refuse writes after a snapshot failed, while there are save points"),
     BYTES("snapshot-buffer-limit", snapshot_buffer_limit, 1 << 20, MAX, "64mb", MUTABLE, "Bytes of a snapshot that may wait for the disk"),
     CHOICE("snapshot-overrun", snapshot_overrun, names_overrun, "throttle", MUTABLE, "When more waits: slow down what would add to it, or give the snapshot up"),

@@ -27,6 +27,9 @@
 #define LOOK_MS 20
 /* Keys between two looks whether the table has work of its own, and publications of what memory they take. */
 #define KEYS_A_WORK 64u
+/* Skipped keys that a loader names, and bytes of their names. */
+#define SKIPPED_NAMED 10u
+#define NAME_SHOWN 64u
 
 /* What others may see of a loader's shard meanwhile. */
 struct published {
@@ -44,7 +47,7 @@ struct loader {
     struct rdb_limits limits;
     table_growing *growing;  /* the shard's: its thread has other things to measure */
     _Atomic uint64_t offset; /* in the file */
-    uint64_t keys, expired;
+    uint64_t keys, expired, skipped;
     struct published published;
     char why[RDB_WHY_MAX + 64];
     bool good;
@@ -120,6 +123,18 @@ static void delay(void) {
     if (us > 0) usleep((useconds_t)us);
 }
 
+/* rdb-skip-unknown: the first few are named. */
+static bool skip_unknown(struct loader *l, struct rdb_source *x, const struct rdb_key *key) {
+    char name[NAME_SHOWN + 1];
+    size_t n = key->size < NAME_SHOWN ? key->size : NAME_SHOWN;
+    for (size_t i = 0; i < n; i++) name[i] = key->name[i] >= ' ' && key->name[i] <= '~' ? key->name[i] : '?';
+    name[n] = 0;
+    if (l->skipped++ < SKIPPED_NAMED)
+        log_line(LOG_WARNING_LEVEL, "Skipping key '%s' of database %u: %s", name, key->db,
+            key->type == RDB_MODULE ? "a module's value" : "a stream, which Darter does not have yet");
+    return rdb_skip_value(x, key->type);
+}
+
 static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
     struct loader *l = arg;
     struct shard *s = l->shard;
@@ -128,6 +143,7 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
     if (!is_mine(l, &name, hash)) return rdb_skip_value(x, key->type);
     if (key->db >= s->n_dbs) return rdb_wrong(x, "a database beyond those that there are (directive databases)");
+    if (rdb_is_unknown(key->type) && config_current()->rdb_skip_unknown) return skip_unknown(l, x, key);
     if (key->expire_at_ms < s->now_ms) {
         l->expired++;
         return rdb_skip_value(x, key->type);
@@ -168,12 +184,13 @@ static void tell_thread_0(enum message_kind kind) {
 
 static bool pass_over_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
     (void)arg;
+    if (rdb_is_unknown(key->type) && !config_current()->rdb_skip_unknown) return rdb_wrong(x, "a stream, or a module's value");
     return rdb_skip_value(x, key->type);
 }
 
 /* Before anything is thrown away for it the first loader looks through the file, and the others wait. */
 static bool is_whole(struct loader *l) {
-    struct rdb_walk w = {.key = pass_over_key, .checks = true};
+    struct rdb_walk w = {.key = pass_over_key, .checks = true, .skip_unknown = config_current()->rdb_skip_unknown};
     if (!l->shard->id) loading.whole = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
     pthread_barrier_wait(&loading.looked);
     return loading.whole;
@@ -186,8 +203,15 @@ static void empty(struct loader *l) {
 
 static void read_file(struct loader *l) {
     bool first = !l->shard->id;
-    struct rdb_walk w = {.key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first};
+    struct rdb_walk w = {
+        .key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first, .skip_unknown = config_current()->rdb_skip_unknown};
     l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
+    if (first && w.functions)
+        log_line(
+            LOG_WARNING_LEVEL, "%llu libraries of functions were passed over: there are no functions yet", (unsigned long long)w.functions);
+    if (first && w.module_aux && l->good)
+        log_line(
+            LOG_WARNING_LEVEL, "Auxiliary data of modules were skipped %llu times (rdb-skip-unknown)", (unsigned long long)w.module_aux);
     publish_all(l);
     publish(&l->offset, w.bytes);
 }
@@ -225,7 +249,7 @@ static bool prepare(struct loader *l, struct shard *s, const struct config *c) {
         .set_entries = c->set_max_intset_entries,
         .zset_entries = c->zset_max_listpack_entries,
         .zset_value = c->zset_max_listpack_value};
-    l->keys = l->expired = 0;
+    l->keys = l->expired = l->skipped = 0;
     l->good = false;
     l->why[0] = 0;
     publish(&l->offset, 0);
@@ -323,15 +347,18 @@ static void join_all(void) {
 }
 
 static void sum_up(void) {
-    uint64_t keys = 0, expired = 0;
+    uint64_t keys = 0, expired = 0, skipped = 0;
     for (uint32_t i = 0; i < server.n_threads; i++) {
         keys += loading.loaders[i].keys;
         expired += loading.loaders[i].expired;
+        skipped += loading.loaders[i].skipped;
     }
     publish(&loading.keys, keys);
     publish(&loading.expired, expired);
     log_line(LOG_NOTICE_LEVEL, "Done loading RDB, keys loaded: %llu, keys expired: %llu.", (unsigned long long)keys,
         (unsigned long long)expired);
+    if (skipped)
+        log_line(LOG_WARNING_LEVEL, "Keys of unknown types that were skipped (rdb-skip-unknown): %llu", (unsigned long long)skipped);
     log_line(LOG_NOTICE_LEVEL, "DB loaded from disk: %.3f seconds", (double)(now_monotonic_ns() - loading.began_ns) / 1e9);
 }
 

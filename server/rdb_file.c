@@ -143,6 +143,12 @@ static bool read_aux(struct file *f) {
     return good;
 }
 
+static bool skip_module_aux(struct file *f) {
+    f->walk->module_aux++;
+    if (!f->walk->skip_unknown) return rdb_wrong(&f->source, "a module's auxiliary data (rdb-skip-unknown yes passes over them)");
+    return skip_lengths(&f->source, 3) && rdb_skip_module(&f->source);
+}
+
 static bool walk(struct file *f) {
     struct rdb_source *x = &f->source;
     int64_t expire_at_ms = EXPIRY_NONE;
@@ -169,9 +175,12 @@ static bool walk(struct file *f) {
         case RDB_RESIZE: good = skip_lengths(x, 2); break;
         case RDB_SLOT_INFO: good = skip_lengths(x, 3); break;
         case RDB_AUX: good = read_aux(f); break;
-        case RDB_FUNCTION: good = skip_strings(x, 1); break;
-        case RDB_FUNCTION_OLD: good = skip_old_function(x); break;
-        case RDB_MODULE_AUX: good = skip_lengths(x, 3) && rdb_skip_module(x); break;
+        case RDB_FUNCTION:
+        case RDB_FUNCTION_OLD:
+            good = what == RDB_FUNCTION ? skip_strings(x, 1) : skip_old_function(x);
+            f->walk->functions++;
+            break;
+        case RDB_MODULE_AUX: good = skip_module_aux(f); break;
         case RDB_IDLE: good = skip_lengths(x, 1); break;
         case RDB_FREQUENCY: good = rdb_get_byte(x, &byte); break;
         default: good = read_key(f, what, expire_at_ms); expire_at_ms = EXPIRY_NONE;

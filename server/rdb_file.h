@@ -27,11 +27,13 @@ struct rdb_walk {
     rdb_visit_key *key;
     rdb_visit_aux *aux; /* NULL: is passed over */
     void *arg;
-    bool checks; /* the checksum is compared, if there is one */
+    bool checks;       /* the checksum is compared, if there is one */
+    bool skip_unknown; /* modules' auxiliary data are passed over, else wrong */
     /* What was found. */
     unsigned version;
     uint64_t bytes;
     bool has_checksum;
+    uint64_t functions, module_aux; /* that were passed over */
 };
 
 /* True: the file is whole. False: why says where and what is wrong. */

@@ -553,10 +553,54 @@ bool rdb_skip_module(struct rdb_source *x) {
     }
 }
 
+static bool skip_lengths(struct rdb_source *x, unsigned n) {
+    uint64_t length;
+    for (; n; n--)
+        if (!rdb_get_length(x, &length)) return false;
+    return true;
+}
+
+/* n things of so many bytes each. */
+static bool skip_counted(struct rdb_source *x, unsigned of_each) {
+    uint64_t n;
+    return get_count(x, &n) && rdb_skip(x, n * of_each);
+}
+
+/* Its name, when it was seen, and active, and what it was given. */
+static bool skip_consumer(struct rdb_source *x, uint8_t type) {
+    enum { ID_BYTES = 16, TIME_BYTES = 8 };
+    return rdb_skip_string(x) && rdb_skip(x, type == RDB_STREAM_3 ? 2 * TIME_BYTES : TIME_BYTES) && skip_counted(x, ID_BYTES);
+}
+
+/* Its name, its last id, how many were read; what was given and not acknowledged: id, time and times; its consumers. */
+static bool skip_group(struct rdb_source *x, uint8_t type) {
+    enum { ID_AND_TIME_BYTES = 24 };
+    uint64_t n;
+    if (!rdb_skip_string(x) || !skip_lengths(x, type == RDB_STREAM ? 2 : 3) || !get_count(x, &n)) return false;
+    for (; n; n--)
+        if (!rdb_skip(x, ID_AND_TIME_BYTES) || !skip_lengths(x, 1)) return false;
+    if (!get_count(x, &n)) return false;
+    for (; n; n--)
+        if (!skip_consumer(x, type)) return false;
+    return true;
+}
+
+/* Nodes, how many entries, the last id; since the second form the first one, the last that was deleted, and how many ever came; groups. */
+static bool skip_stream(struct rdb_source *x, uint8_t type) {
+    uint64_t n;
+    if (!skip_strings(x, 2) || !skip_lengths(x, type == RDB_STREAM ? 3 : 8) || !get_count(x, &n)) return false;
+    for (; n; n--)
+        if (!skip_group(x, type)) return false;
+    return true;
+}
+
+bool rdb_is_unknown(uint8_t type) { return type == RDB_STREAM || type == RDB_STREAM_2 || type == RDB_STREAM_3 || type == RDB_MODULE; }
+
 bool rdb_skip_value(struct rdb_source *x, uint8_t type) {
     enum entry_type kind;
     uint64_t module;
     if (type == RDB_MODULE) return rdb_get_length(x, &module) && rdb_skip_module(x);
+    if (rdb_is_unknown(type)) return skip_stream(x, type);
     if (!type_of(x, type, &kind)) return false;
     switch (type) {
     case RDB_LIST:

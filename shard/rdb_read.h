@@ -62,6 +62,8 @@ struct rdb_limits {
  * memory), and nothing was made. */
 bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
     const struct rdb_limits *limits, enum key_event event);
+/* There is no such type here, but it can be skipped: streams, modules' values. */
+bool rdb_is_unknown(uint8_t type);
 /* Reads past one, with no look at what is in it. */
 bool rdb_skip_value(struct rdb_source *x, uint8_t type);
 /* The same for a module's data: what comes behind its name. */

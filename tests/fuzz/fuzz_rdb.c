@@ -302,7 +302,7 @@ static void seal(uint8_t *p, size_t size) {
 
 static bool walk(struct visiting *v, rdb_visit_key *visit, const char **why) {
     static char text[RDB_WHY_MAX + 64];
-    struct rdb_walk w = {.key = visit, .aux = v->how & HOW_AUX ? visit_aux : NULL, .arg = v, .checks = true};
+    struct rdb_walk w = {.key = visit, .aux = v->how & HOW_AUX ? visit_aux : NULL, .arg = v, .checks = true, .skip_unknown = true};
     *text = 0;
     bool good = rdb_file_walk(path, &w, text, sizeof text);
     require(good == !*text, "a file and its reason disagree", text);

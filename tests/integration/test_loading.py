@@ -168,3 +168,65 @@ def test_more_than_maxmemory_is_loaded(loads):
     wait_loaded(c)
     assert c.command('DBSIZE') == KEYS
     assert c.command('SET', 'new', 'x' * 1000).startswith(b'OOM') and c.command('DEL', 'k1') == 1
+
+
+def string(text):
+    assert len(text) < 64
+    return bytes([len(text)]) + text
+
+
+def of_redis(commands, key):
+    """A key with its value as redis-server 7.0 writes it: type, name, value."""
+    with Server(kind='redis') as redis:
+        c = redis.client()
+        assert not any(isinstance(reply, Error) for reply in c.pipeline(commands))
+        dumped = c.command('DUMP', key)
+    return dumped[:1] + string(key.encode()) + dumped[1:-10]
+
+
+def test_what_is_not_known_is_refused_or_skipped(start, tmp_path):
+    stream = of_redis([('XADD', 's', '1-1', 'a', 'b'), ('XADD', 's', '2-1', 'a', 'x' * 300), ('XDEL', 's', '1-1'), ('XADD', 's', '3-1', 'c', 'd'), ('XGROUP', 'CREATE', 's', 'g', 0),
+                       ('XGROUP', 'CREATE', 's', 'h', '$'), ('XREADGROUP', 'GROUP', 'g', 'me', 'STREAMS', 's', '>'), ('XACK', 's', 'g', '2-1'), ('XGROUP', 'CREATECONSUMER', 's', 'g', 'idle')], 's')
+    data = b'\x02\x07\x04\0\0\0\0\0\0\0\0\x05\x03abc\0'     # a number, a double, a string
+    module = b'\x07' + string(b'm') + b'\x09' + data
+    aux = b'\xf7\x09\x02\x01' + data
+    function = b'\xf5' + string(b'#!lua name=l\nx = 1')
+    known = b'\x00' + string(b'known') + string(b'v')
+    last = b'\x00' + string(b'last') + string(b'w')
+
+    def file(*parts):
+        return b'REDIS0010' + b''.join(parts) + b'\xff' + bytes(8)
+
+    def begin(*options, **more):
+        return start(options=[('dir', tmp_path), ('save', ''), ('enable-debug-command', 'yes'), *options], **more)
+    for unknown, why in ((stream, "in key 's'"), (module, "in key 'm'"), (aux, 'auxiliary')):
+        (tmp_path / 'dump.rdb').write_bytes(file(b'\xfe\0', known, unknown, last))
+        refused = Server(options=[('dir', tmp_path), ('save', '')], wait=False)
+        assert refused.wait_end() == 1 and why in refused.log(), refused.log()
+        refused.kill()
+    (tmp_path / 'dump.rdb').write_bytes(file(aux, function, b'\xfe\0', known, stream, module, last, b'\xfe\x02', b'\xfc' + bytes(7) + b'\x40', stream))
+    server = begin(('rdb-skip-unknown', 'yes'))
+    c = server.client()
+    assert sorted(c.command('KEYS', '*')) == [b'known', b'last'] and c.command('GET', 'last') == b'w'
+    for line in ("Skipping key 's' of database 0: a stream", "Skipping key 'm' of database 0: a module's value", "Skipping key 's' of database 2", 'were skipped (rdb-skip-unknown): 3',
+                 '1 libraries of functions were passed over', 'Auxiliary data of modules were skipped 1 times'):
+        assert line in server.log()
+    assert c.pipeline([('CONFIG', 'SET', 'rdb-skip-unknown', 'no'), ('SET', 'last', 'x')]) == [b'OK', b'OK']
+    assert isinstance(c.command('DEBUG', 'RELOAD', 'NOSAVE'), Error) and c.command('GET', 'last') == b'x'
+    assert c.command('CONFIG', 'SET', 'rdb-skip-unknown', 'yes') == b'OK'
+    assert c.command('DEBUG', 'RELOAD', 'NOSAVE') == b'OK' and c.command('GET', 'last') == b'w'
+    (tmp_path / 'dump.rdb').write_bytes(file(b'\xfe\0', known, stream))
+    assert c.command('CONFIG', 'SET', 'rdb-skip-unknown', 'no') == b'OK'
+    assert isinstance(c.command('DEBUG', 'RELOAD', 'NOSAVE'), Error) and c.command('GET', 'last') == b'w'
+    assert c.command('DEBUG', 'RELOAD') == b'OK' and c.command('DBSIZE') == 2
+
+
+def test_idle_times_in_a_file_are_read_past(start, tmp_path):
+    """As redis-server writes them while it evicts by them."""
+    for policy in ('allkeys-lru', 'allkeys-lfu'):
+        folder = tmp_path / policy
+        folder.mkdir()
+        with Server(kind='redis', options=[('dir', folder), ('maxmemory-policy', policy)]) as redis:
+            redis.client().pipeline([('SET', 'a', 1), ('RPUSH', 'l', 1, 2), ('SET', 'e', 1, 'EX', 1000), ('SAVE',)])
+        c = start(options=[('dir', folder)]).client()
+        assert c.command('MGET', 'a', 'e') == [b'1', b'1'] and c.command('LRANGE', 'l', 0, -1) == [b'1', b'2'] and c.command('TTL', 'e') > 900
