@@ -287,6 +287,19 @@ void lmpop(const struct spread *x, struct hop *h, struct reply *r) {
     reply_null_array(r);
 }
 
+/* Where one shard has all keys. The first that is there stays so until all is popped. */
+enum hop_result lmpop_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct multi_pop asked;
+    struct key k;
+    if (!read_pop(h->argv, h->argc, 1, &asked, r)) return HOP_DONE;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        if (!key_write_nth(s, h, i, &k)) continue;
+        return is_list(&k, r) ? pop_of_many_on(s, h, &k, &asked, r) : HOP_DONE;
+    }
+    reply_null_array(r);
+    return HOP_DONE;
+}
+
 /* Over several shards: which keys are there, each written by its shard; and which is popped from. */
 struct chosen {
     uint32_t nth;

@@ -155,6 +155,21 @@ static enum hop_result pop_slice(
     return HOP_AGAIN;
 }
 
+enum hop_result pop_of_many_on(struct shard *s, struct hop *h, struct key *k, const struct multi_pop *asked, struct reply *r) {
+    struct list x = open_list(s, k);
+    uint64_t n = asked->count < list_count(&x) ? asked->count : list_count(&x);
+    if (!h->state && is_much(&x, n)) return HOP_AGAIN;
+    if (!h->state) {
+        pop_of_many(s, k, asked, r);
+        return HOP_DONE;
+    }
+    if (h->state == HOP_IN_SLICES) {
+        reply_array(r, 2);
+        reply_bulk(r, k->name, k->size);
+    }
+    return pop_slice(s, h, k, &x, asked->end, n, r);
+}
+
 static enum hop_result pop(struct shard *s, struct hop *h, enum list_end end, struct reply *r) {
     struct key k;
     struct list x;
@@ -428,6 +443,7 @@ const struct command commands_list[] = {
         .complexity = "O(N+M) where N is the number of provided keys and M is the number of elements returned.",
         .plan = PLAN_SPREAD,
         .on_spread = lmpop,
+        .on_shard = lmpop_on_one,
         .on_steps = lmpop_steps,
         .keys = {{.flags = KEY_RW | KEY_ACCESS | KEY_DELETE,
             .begin = KEY_BEGIN_INDEX,

@@ -47,6 +47,9 @@ bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, stru
 extern const struct moving list_moving;
 /* The key's name, and what is popped. */
 void pop_of_many(struct shard *s, struct key *k, const struct multi_pop *x, struct reply *r);
+/* The same of a hop that goes on in slices if it is much. */
+enum hop_result pop_of_many_on(struct shard *s, struct hop *h, struct key *k, const struct multi_pop *asked, struct reply *r);
+hop_fn lmpop_on_one;
 spread_fn lmove, rpoplpush, lmpop;
 steps_fn lmove_steps, lmpop_steps;
 

@@ -194,6 +194,7 @@ const struct command commands_zset[] = {
                       "being the number of elements popped.",
         .plan = PLAN_SPREAD,
         .on_spread = zmpop,
+        .on_shard = zmpop_on_one,
         .on_steps = zmpop_steps,
         .keys = {{.flags = KEY_RW | KEY_ACCESS | KEY_DELETE,
             .begin = KEY_BEGIN_INDEX,

@@ -371,12 +371,27 @@ void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum
     pop_some(s, k, &x, highest, count, shape, r);
 }
 
-/* Many are popped in slices. The hop's state is then how many went + HOP_IN_SLICES. */
+/* Pops up to count members, many in slices. The hop's state is then how many went + HOP_IN_SLICES. */
+static enum hop_result pop_on(
+    struct shard *s, struct hop *h, struct key *k, struct zset *x, bool highest, uint64_t count, enum pop_shape shape, struct reply *r) {
+    uint64_t gone = h->state ? h->state - HOP_IN_SLICES : 0, all = gone + zset_count(x), n = count < all ? count : all;
+    if (!h->state && n > ZSET_REMOVE_SLICE) return HOP_AGAIN;
+    if (!n) {
+        reply_array(r, 0);
+        return HOP_DONE;
+    }
+    if (!gone) reply_pop_size(k, n, shape, r);
+    uint64_t left = n - gone, now = left < ZSET_REMOVE_SLICE ? left : ZSET_REMOVE_SLICE;
+    pop_some(s, k, x, highest, now, shape, r);
+    if (now == left) return HOP_DONE;
+    h->state = HOP_IN_SLICES + gone + now;
+    return HOP_AGAIN;
+}
+
 static enum hop_result pop(struct shard *s, struct hop *h, bool highest, struct reply *r) {
     struct key k;
     struct zset x;
     int64_t count = 1;
-    uint64_t gone = h->state ? h->state - HOP_IN_SLICES : 0;
     enum pop_shape shape = r->resp >= 3 && h->argc > 2 ? POP_PAIRS : POP_FLAT;
     if (h->argc > 3) {
         reply_syntax_error(r);
@@ -387,18 +402,7 @@ static enum hop_result pop(struct shard *s, struct hop *h, bool highest, struct 
         return HOP_DONE;
     }
     if (!zset_open_write(s, h, &k, &x, r)) return HOP_DONE;
-    uint64_t all = gone + zset_count(&x), n = (uint64_t)count < all ? (uint64_t)count : all;
-    if (!h->state && n > ZSET_REMOVE_SLICE) return HOP_AGAIN;
-    if (!n) {
-        reply_array(r, 0);
-        return HOP_DONE;
-    }
-    if (!gone) reply_pop_size(&k, n, shape, r);
-    uint64_t left = n - gone, now = left < ZSET_REMOVE_SLICE ? left : ZSET_REMOVE_SLICE;
-    pop_some(s, &k, &x, highest, now, shape, r);
-    if (now == left) return HOP_DONE;
-    h->state = HOP_IN_SLICES + gone + now;
-    return HOP_AGAIN;
+    return pop_on(s, h, &k, &x, highest, (uint64_t)count, shape, r);
 }
 
 enum hop_result zpopmin(struct shard *s, struct hop *h, struct reply *r) { return pop(s, h, false, r); }
@@ -440,6 +444,21 @@ void zmpop(const struct spread *x, struct hop *h, struct reply *r) {
         return;
     }
     reply_null_array(r);
+}
+
+/* Where one shard has all keys. The first that is there stays so until all is popped. */
+enum hop_result zmpop_on_one(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset_pops asked;
+    struct key k;
+    if (!zset_read_pops(h->argv, h->argc, 1, &asked, r)) return HOP_DONE;
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        if (!key_write_nth(s, h, i, &k)) continue;
+        if (!is_zset(&k, r)) return HOP_DONE;
+        struct zset x = zset_open(s, &k);
+        return pop_on(s, h, &k, &x, asked.highest, asked.count, POP_NAMED_PAIRS, r);
+    }
+    reply_null_array(r);
+    return HOP_DONE;
 }
 
 /* Over several shards: each tells the first of its keys that has something, or is none of a sorted set; then the first of those is popped from. */

@@ -73,7 +73,7 @@ struct parcel_at;
 bool zset_unpack(struct zset_building *b, const struct parcel *p, struct parcel_at *at, bool in_turn, uint64_t *most);
 
 /* zsets.c */
-hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zscan;
+hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zmpop_on_one, zscan;
 spread_fn zmpop;
 steps_fn zmpop_steps;
 

@@ -528,3 +528,36 @@ def test_long_members_are_replied_few_a_slice(server, command, fill):
     got = client.command(command, 'of')
     assert set(names) <= set(got) and len(got) == (2000 if command == 'HGETALL' else 1000)
     assert long_slices(server) >= before + 20
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind,command,words,single', [('list', 'LMPOP', ('LEFT', 'RIGHT'), 'LRANGE'), ('zset', 'ZMPOP', ('MIN', 'MAX'), 'ZRANGE')])
+def test_many_are_popped_in_slices(server, kind, command, words, single):
+    """From either end; on one shard in slices. What is popped and what is left are all there was, in order."""
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    slow.command('SET', '{t}x', 'y')
+    for word in words:
+        for count in (100, 12000, 20000, 1 << 40):
+            for _ in range(50):
+                slow.command('DEL', '{t}of')
+                KINDS[kind][0](slow, '{t}of')
+                all_of_it = slow.command(single, '{t}of', 0, -1)
+                n, before = min(count, N_COPIED), long_slices(server)
+                slow.send(encode(command, 2, '{t}none', '{t}of', word, 'COUNT', count))
+                assert other.command('GET', '{t}x') == b'y'
+                went_first = not select.select([slow.socket], [], [], 0)[0]
+                seen = other.command('EXISTS', '{t}of')
+                name, got = slow.read()
+                got = [x[0] if kind == 'zset' else x for x in got]
+                assert name == b'{t}of' and seen in (1, n < N_COPIED)
+                assert got == (all_of_it[:n] if word == words[0] else all_of_it[::-1][:n])
+                left = slow.command(single, '{t}of', 0, -1)
+                assert left == (all_of_it[n:] if word == words[0] else all_of_it[:N_COPIED - n])
+                assert count == 100 or long_slices(server) >= before + 10
+                if went_first or count == 100:
+                    break
+            assert went_first or count == 100
+    KINDS[kind][0](slow, '{t}a')
+    slow.pipeline([('MULTI',), (command, 1, '{t}a', words[0], 'COUNT', 15000), (command, 1, '{t}a', words[1], 'COUNT', 15000), (command, 1, '{t}a', words[0])])
+    a, b, c = slow.command('EXEC')
+    assert [len(a[1]), len(b[1])] == [15000, 5000] and c.how == '*'
