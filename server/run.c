@@ -19,6 +19,7 @@
 #include "server/task.h"
 #include "server/waiting.h"
 #include "shard/batch.h"
+#include "shard/keyspace.h"
 #include "shard/snapshot.h"
 
 /* t runs b on the shard s, which it holds. */
@@ -180,7 +181,10 @@ static inline bool is_quiet(const struct shard *s) { return schedule_is_empty(&s
 static void hold_keys(struct shard *s, const struct hop *h) {
     if (!(h->flags & HOP_WRITE) || h->flags & HOP_NO_KEY) return;
     bool replaces = command_by_number(h->row)->flags & CMD_REPLACES;
-    for (uint32_t i = 0; i < h->n_keys; i++) snapshot_hold(s, s->dbs[h->db], hop_hash(h, i), replaces);
+    for (uint32_t i = 0; i < h->n_keys; i++) {
+        const struct arg *name = hop_key(h, i);
+        snapshot_hold_key(s, s->dbs[h->db], hop_hash(h, i), name->p, name->size, replaces);
+    }
 }
 
 static __attribute__((noinline)) void hold_for_snapshot(struct shard *s, const struct hop *h) {
@@ -190,7 +194,7 @@ static __attribute__((noinline)) void hold_for_snapshot(struct shard *s, const s
 static void hold_for_member(struct shard *s, const struct member *m) {
     if (!s->snapshot) return;
     for (uint32_t i = 0; i < m->n_intents; i++)
-        if (!m->intents[i].whole && m->intents[i].mode == INTENT_WRITE) snapshot_hold(s, NULL, m->intents[i].hash, false);
+        if (!m->intents[i].whole && m->intents[i].mode == INTENT_WRITE) snapshot_hold_hash(s, m->intents[i].hash);
 }
 
 /* The same while it is not: a hop that meets a transaction waits, and its reply comes late; and who waits for what a hop brought is served. What EXEC runs

@@ -19,6 +19,7 @@ void snapshot_put_chunk(struct shard *s, struct snapshot *x) {
     if (!x->chunk.length) return;
     x->stats.bytes += x->chunk.length;
     x->sink.put(x->sink.arg, s, &x->chunk, SNAPSHOT_WHOLE, 0);
+    snapshot_look_for_room(x);
     x->chunk_db = SNAPSHOT_NO_DB;
 }
 
@@ -145,6 +146,7 @@ static bool holds(const struct snapshot *x) {
 
 void snapshot_work(struct shard *s, struct slice *slice, uint64_t until_ns) {
     struct snapshot *x = s->snapshot;
+    if (!x->given_up && !x->roomy) snapshot_look_for_room(x);
     do {
         if (!x->given_up && x->sink.is_off(x->sink.arg)) snapshot_fail(s, x);
         if (x->given_up) {
@@ -212,6 +214,7 @@ int snapshot_begin(struct shard *s, const struct snapshot_options *o) {
     x->idle = o->idle;
     x->kept_max = o->kept_max;
     x->chunk_db = SNAPSHOT_NO_DB;
+    x->roomy = true;
     x->walk = (struct table_walk){.ahead = o->ahead, .prefetch_value = prefetch_value};
     for (uint32_t i = 0; i < s->n_dbs; i++) {
         x->numbers[s->dbs[i]->id] = i;

@@ -78,9 +78,10 @@ void snapshot_work(struct shard *s, struct slice *slice, uint64_t until_ns);
 /* Whether there is something to do at once. */
 bool snapshot_is_due(const struct shard *s);
 
-/* Before a hop that writes a key is asked whether it must wait, or a member that writes it is taken into the schedule: if it has to wait until the snapshot has
- * written the key's value, that is in the schedule then. only: the database, NULL: any. replaces: the hop uses nothing of the value that is there. */
-void snapshot_hold(struct shard *s, struct db *only, uint64_t hash, bool replaces);
+/* Before a hop that writes a key is asked whether it must wait, or (by the key's hash, in whatever database) a member that writes it is taken into the schedule: if it
+ * has to wait until the snapshot has written the key's value, that is in the schedule then. replaces: the hop uses nothing of the value that is there. */
+void snapshot_hold_key(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, bool replaces);
+void snapshot_hold_hash(struct shard *s, uint64_t hash);
 /* A value that was held is written, and its member gone: schedule_next() tells who may run. False: there is none. */
 bool snapshot_let_go(struct shard *s);
 /* Writes all values that are held, in one go. To be followed by snapshot_let_go. */

@@ -37,6 +37,7 @@ struct snapshot {
     struct snapshot_sink sink;
     struct snapshot_stats stats;
     bool compress, idle;
+    bool roomy;    /* there was room for what is urgent when something was last put */
     bool given_up; /* the walk only marks what is left, so that the mark can be used again */
     struct rdb_buffer chunk;
     uint32_t chunk_db; /* number of the database that the chunk is at */
@@ -57,6 +58,8 @@ struct snapshot {
 static inline struct snapshot *snapshot_running(const struct shard *s) {
     return s->snapshot && !s->snapshot->given_up ? s->snapshot : NULL;
 }
+
+static inline void snapshot_look_for_room(struct snapshot *x) { x->roomy = x->sink.has_room(x->sink.arg, 0, true); }
 
 /* The snapshot has failed, for want of memory. */
 void snapshot_fail(struct shard *s, struct snapshot *x);

@@ -116,6 +116,7 @@ static void put_piece(struct shard *s, struct snapshot *x, struct snapshot_value
     if (part == SNAPSHOT_PIECE && !v->stream) v->stream = x->sink.new_stream(x->sink.arg);
     x->stats.bytes += v->bytes.length;
     x->sink.put(x->sink.arg, s, &v->bytes, part, v->stream);
+    snapshot_look_for_room(x);
 }
 
 /* About so many bytes more. Of none is written what is small: it goes into the chunk. */
@@ -181,13 +182,10 @@ static bool must_wait(const struct holding *h, const struct entry *e) {
     return rdb_is_large(e) && (!h->replaces || (x->stats.kept_bytes && x->stats.kept_bytes + bytes_of(e) > x->kept_max));
 }
 
-static void visit_hold(void *arg, uint64_t hash_prefix, table_slot *slot) {
-    struct holding *h = arg;
+static void hold_slot(struct holding *h, table_slot *slot) {
     struct table *t = &h->db->keys;
     const struct entry *e = table_entry(*slot);
     struct snapshot_value *v;
-    (void)hash_prefix;
-    if (h->x->given_up) return;
     if (table_is_marked(t, *slot)) v = h->replaces ? NULL : find_of(h->x, t, e);
     else {
         if (!must_wait(h, e)) return;
@@ -196,12 +194,25 @@ static void visit_hold(void *arg, uint64_t hash_prefix, table_slot *slot) {
     if (v) hold(h->s, v);
 }
 
-void snapshot_hold(struct shard *s, struct db *only, uint64_t hash, bool replaces) {
+void snapshot_hold_key(struct shard *s, struct db *db, uint64_t hash, const char *name, uint32_t size, bool replaces) {
+    struct snapshot *x = snapshot_running(s);
+    if (!x || (replaces && x->roomy && !x->stats.kept_bytes)) return;
+    struct holding h = {.s = s, .x = x, .db = db, .replaces = replaces};
+    table_slot *slot = table_find(&db->keys, hash, name, size);
+    if (slot) hold_slot(&h, slot);
+}
+
+static void visit_hold(void *arg, uint64_t hash_prefix, table_slot *slot) {
+    struct holding *h = arg;
+    (void)hash_prefix;
+    if (!h->x->given_up) hold_slot(h, slot);
+}
+
+void snapshot_hold_hash(struct shard *s, uint64_t hash) {
     struct snapshot *x = snapshot_running(s);
     for (uint32_t i = 0; x && i < s->n_dbs; i++) {
-        struct holding h = {.s = s, .x = x, .db = only ? only : s->dbs[i], .replaces = replaces};
+        struct holding h = {.s = s, .x = x, .db = s->dbs[i]};
         if (h.db->keys.count) table_match(&h.db->keys, hash, visit_hold, &h);
-        if (only) return;
     }
 }
 
