@@ -91,6 +91,8 @@ static struct table *table_at(const struct shard *s, const struct snapshot *x, u
     }
     if (x->at == s->n_dbs) return NULL;
     *number = x->numbers[x->at];
+    for (uint32_t i = 0; SNAPSHOT_FAULT == SNAPSHOT_FAULT_NUMBER_NOW && i < s->n_dbs; i++)
+        if (s->dbs[i]->id == x->at) *number = i;
     return &s->by_id[x->at]->keys;
 }
 
@@ -173,6 +175,7 @@ bool snapshot_is_due(const struct shard *s) {
 
 bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
     struct snapshot *x = snapshot_running(s);
+    if (SNAPSHOT_FAULT == SNAPSHOT_FAULT_FLUSH_LOST) return false;
     struct detached *d = x && db->id >= x->at ? memory_alloc(s->memory, sizeof *d) : NULL;
     if (!d) {
         if (x && db->id >= x->at) snapshot_fail(s, x);
@@ -188,7 +191,7 @@ bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
 
 void snapshot_image(struct shard *s, struct db *db, table_slot *slot) {
     struct snapshot *x = snapshot_running(s);
-    if (!x) return;
+    if (!x || SNAPSHOT_FAULT == SNAPSHOT_FAULT_NO_IMAGE) return;
     if (table_is_marked(&db->keys, *slot)) {
         snapshot_value_whole(s, x, &db->keys, table_entry(*slot));
         return;
@@ -197,7 +200,7 @@ void snapshot_image(struct shard *s, struct db *db, table_slot *slot) {
         snapshot_fail(s, x);
         return;
     }
-    table_mark(&db->keys, slot);
+    if (SNAPSHOT_FAULT != SNAPSHOT_FAULT_UNMARKED) table_mark(&db->keys, slot);
     x->stats.images++;
     if (x->chunk.length >= SNAPSHOT_CHUNK_BYTES) snapshot_put_chunk(s, x);
 }

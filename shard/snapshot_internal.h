@@ -6,6 +6,7 @@
 #include "shard/schedule.h"
 #include "shard/shard.h"
 #include "shard/snapshot.h"
+#include "shard/snapshot_fault.h"
 
 #define SNAPSHOT_NO_DB UINT32_MAX
 

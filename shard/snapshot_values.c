@@ -151,19 +151,19 @@ bool snapshot_value_work(struct shard *s, struct snapshot *x) {
 }
 
 void snapshot_value_whole(struct shard *s, struct snapshot *x, const struct table *t, const struct entry *e) {
-    struct snapshot_value *v = find_of(x, t, e);
+    struct snapshot_value *v = SNAPSHOT_FAULT == SNAPSHOT_FAULT_NOT_HELD ? NULL : find_of(x, t, e);
     while (v && go_on(s, x, v, SIZE_MAX) == RDB_MORE) {}
 }
 
 /* ---- who waits ---- */
 
-/* Writers of the key wait from now on, unless somebody who must write it before is in the order already. */
+/* Writers of the key wait from now on, unless somebody who must write it before is in the order already. Else what they change is written at once, whole. */
 static void hold(struct shard *s, struct snapshot_value *v) {
     if (v->holds) return;
     intent_on_database(&v->intents[0], INTENT_DB, INTENT_READ_WITHIN);
     intent_on_key(&v->intents[1], INTENT_DB, v->in.hash, false);
     v->member = (struct member){.local = true, .intents = v->intents, .n_intents = 2};
-    schedule_add(&s->schedule, &v->member);
+    if (!schedule_add(&s->schedule, &v->member)) return; /* no memory */
     v->holds = schedule_tell(&s->schedule, &v->member);
     if (!v->holds) schedule_remove(&s->schedule, &v->member);
 }
@@ -278,5 +278,6 @@ bool snapshot_keeps(struct shard *s, struct entry *e) {
     buckets_remove(&x->values, s->memory, &v->in);
     v->kept = true;
     x->stats.kept_bytes += bytes_of(e);
+    if (SNAPSHOT_FAULT == SNAPSHOT_FAULT_KEPT_LOST) forget(s, x, v);
     return true;
 }

@@ -10,7 +10,7 @@ uint32_t op_shards(const struct world *w, const struct op *op) {
     return shards;
 }
 
-static bool is_exclusive(const struct op *op) { return op->kind == OP_FLUSH || op->kind == OP_SWAP; }
+static bool is_exclusive(const struct op *op) { return op->kind == OP_FLUSH || op->kind == OP_SWAP || op->kind == OP_CUT; }
 
 /* ---- the end of an operation ---- */
 

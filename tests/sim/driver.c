@@ -17,14 +17,14 @@ void letter_free(struct world *w, struct letter *l) {
     mi_free(l);
 }
 
-static void list_add(struct list *list, struct letter *l) {
+static void list_add(struct letters *list, struct letter *l) {
     l->next = NULL;
     if (list->last) list->last->next = l;
     else list->first = l;
     list->last = l;
 }
 
-static struct letter *list_take(struct list *list) {
+static struct letter *list_take(struct letters *list) {
     struct letter *l = list->first;
     if (!l) return NULL;
     list->first = l->next;
@@ -86,7 +86,7 @@ static void borrow_all(struct thread *t) {
         if (may_borrow(&of->requests)) {
             t->borrowed[s] = BORROWED;
             t->lent[s] = t->outbox[s]; /* what is queued from here on is for the next turn */
-            t->outbox[s] = (struct list){0};
+            t->outbox[s] = (struct letters){0};
             t->world->stats.lent++;
         } else give_back(t, of);
     }
@@ -115,7 +115,7 @@ static void settle(struct thread *t, struct thread *of) {
 
 /* ---- the stages ---- */
 
-static void push_list(struct thread *t, uint32_t shard, struct list *list) {
+static void push_list(struct thread *t, uint32_t shard, struct letters *list) {
     struct letter *l;
     while ((l = list_take(list))) {
         l->message.sequence = t->sequence;
@@ -170,7 +170,7 @@ static void run_request(struct thread *t) {
 static void take_own(struct thread *t) {
     if (!thread_holds(t)) return;
     t->running = t->own;
-    t->own = (struct list){0};
+    t->own = (struct letters){0};
 }
 
 static void run_own(struct thread *t) {
@@ -184,9 +184,9 @@ static void run_own(struct thread *t) {
 
 /* FAULT_OWN_FIRST: plain commands of this turn, before anything else. What belongs to transactions has no number yet. */
 static void run_own_early(struct thread *t) {
-    struct list own = t->own;
+    struct letters own = t->own;
     struct letter *l;
-    t->own = (struct list){0};
+    t->own = (struct letters){0};
     while ((l = list_take(&own))) list_add(l->message.kind == LETTER_HOPS ? &t->running : &t->own, l);
     t->early = true;
     t->stage = STAGE_OWN;
@@ -197,7 +197,7 @@ static void run_lent(struct thread *t) {
         if (!t->borrowed[s]) continue;
         if (t->borrowed[s] == BORROWED) {
             t->running = t->lent[s];
-            t->lent[s] = (struct list){0};
+            t->lent[s] = (struct letters){0};
             t->borrowed[s] = BORROWED_RUNS;
         }
         run_borrowed(t, &t->world->threads[s]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shard/keyspace.h"
+#include "shard/snapshot.h"
 #include "tests/sim/world.h"
 
 /* ---- parts ---- */
@@ -146,6 +147,7 @@ void execute_all(struct world *w, struct op *op) {
         } else if (op->kind == OP_SWAP) shard_swap(w->threads[s].shard, DB_A, DB_B);
         run_wave(w, op, 0, s);
     }
+    if (op->kind == OP_CUT) snapshots_cut(w);
     decide(op);
     for (uint32_t s = 0; s < w->n_threads && op->went; s++) run_wave(w, op, 1, s);
 }
@@ -228,16 +230,26 @@ static void begun(struct thread *t, struct thread *of, struct slot *slot) {
     } else run_hop(t, of, l);
 }
 
-static void remove_member(struct thread *t, struct thread *of, struct slot *slot) {
+static void run_ready(struct thread *t, struct thread *of) {
     struct member *m;
-    if (!slot->member.in) return; /* by an early release */
-    schedule_remove(&of->shard->schedule, &slot->member);
-    wait_let_go(of->shard, &slot->member);
     waiting_serve(t, of);
     while ((m = schedule_next(&of->shard->schedule))) begun(t, of, (struct slot *)m);
 }
 
+void execute_let_go(struct thread *t) {
+    while (snapshot_let_go(t->shard))
+        if (sim_fault != FAULT_WRITER_FORGOTTEN) run_ready(t, t);
+}
+
+static void remove_member(struct thread *t, struct thread *of, struct slot *slot) {
+    if (!slot->member.in) return; /* by an early release */
+    schedule_remove(&of->shard->schedule, &slot->member);
+    wait_let_go(of->shard, &slot->member);
+    run_ready(t, of);
+}
+
 static void schedule(struct thread *t, struct thread *of, struct letter *l) {
+    snapshots_hold_member(of, &l->slot->member);
     l->late = !schedule_add(&of->shard->schedule, &l->slot->member);
     bool before = l->slot->member.number <= of->watermark;
     if (before && !l->late && sim_fault != SCHEDULE_FAULT_NO_FLOOR) t->world->wrong = "a member comes in behind what it should come before";
@@ -291,6 +303,7 @@ static bool defer(struct thread *t, struct thread *of, struct op *op, uint32_t f
 
 static void run_hops(struct thread *t, struct thread *of, struct letter *l) {
     for (uint32_t i = 0; i < l->n; i++) {
+        snapshots_hold(of, l->ops[i]);
         if (!meets_intent(of, l->ops[i])) {
             waiting_check_lines(of);
             run_whole(t->world, l->ops[i], of->id);
@@ -303,6 +316,7 @@ static void run_hops(struct thread *t, struct thread *of, struct letter *l) {
 
 /* A POP on its only shard: where transactions are under way, as one member of the shard's order. */
 static void try(struct thread *t, struct thread *of, struct letter *l) {
+    snapshots_hold(of, l->task->op);
     if (schedule_is_empty(&of->shard->schedule)) {
         waiting_try(of, l->task->pop);
         waiting_serve(t, of);
@@ -323,7 +337,8 @@ static void stand_still(struct thread *t, struct letter *l) {
         o->message.sequence = t->sequence; /* armed already */
         mailbox_append(&t->requests, &o->message);
     }
-    t->running = (struct list){0};
+    t->running = (struct letters){0};
+    snapshots_hurry(t);
     t->stands_still = true;
     answer(t, l);
 }
@@ -371,10 +386,15 @@ static void note_expired(struct world *w, uint32_t db, uint32_t key) {
 void execute_expiry(struct thread *t) {
     struct world *w = t->world;
     bool there[DBS][KEYS_MAX];
+    if (t->shard->snapshot) {
+        snapshots_work(t);
+        if (snapshot_is_due(t->shard)) return; /* the rest in other turns, so that much happens in between */
+    }
     if (shard_next_due(t->shard) > w->now_ms || (!schedule_is_empty(&t->shard->schedule) && sim_fault != FAULT_EXPIRY_TAKES)) return;
     for (uint32_t db = 0; db < DBS; db++)
         for (uint32_t key = 0; key < w->plan->settings.keys; key++) there[db][key] = has_key(t, db, key);
-    while (shard_work(t->shard, w->now_ms, 1000, no_time)) {}
+    while (shard_work(t->shard, w->now_ms, 1000, no_time)) execute_let_go(t);
+    execute_let_go(t);
     for (uint32_t db = 0; db < DBS; db++)
         for (uint32_t key = 0; key < w->plan->settings.keys; key++)
             if (there[db][key] && !has_key(t, db, key)) note_expired(w, db, key);

@@ -237,6 +237,12 @@ static void make_op(struct maker *m, struct op *op) {
     }
 }
 
+static void make_cut(struct maker *m, struct op *op) {
+    uint32_t db = has(m, BANK) ? DB_BANK : has(m, LISTS) ? DB_LISTS : DB_A;
+    op->kind = OP_CUT;
+    for (uint32_t key = 0; key < m->plan->settings.keys; key++) add_part(m, op, PART_GET, db, key, 0);
+}
+
 /* A client's pipelines, one after another; a WATCH and its EXEC are a pipeline each. */
 static void make_client(struct maker *m, uint32_t client, uint32_t n_ops) {
     enum style style = m->shape->style;
@@ -252,6 +258,7 @@ static void make_client(struct maker *m, uint32_t client, uint32_t n_ops) {
             continue;
         }
         uint32_t n = 1 + below(&m->random, longest);
+        if (m->plan->settings.snapshots && one_in(&m->random, 10)) make_cut(m, add_op(m, client, pipeline++));
         if (n > n_ops) n = n_ops;
         for (uint32_t i = 0; i < n; i++) make_op(m, add_op(m, client, pipeline));
         m->plan->ops[m->plan->n_ops - 1].leaves = one_in(&m->random, 40);
@@ -277,10 +284,12 @@ void plan_make(struct plan *p, uint64_t seed) {
         .expire = style == SHORT_LIVES || one_in(r, 3),
         .refuse = !has(&m, BANK) && one_in(r, 4),
         .hold_replies = one_in(r, 2),
-        .release_late = one_in(r, 2)};
+        .release_late = one_in(r, 2),
+        .snapshots = one_in(r, 2)};
     if (style == WATCHERS || style == CHAINS) {
         p->settings.stall = true;
         p->settings.often = style == CHAINS;
+        p->settings.snapshots &= style != CHAINS; /* they keep threads busy that are held up all the time */
         p->settings.shards = p->settings.keys = 3 + below(r, SHARDS_MAX - 2);
         p->settings.clients = CLIENTS_MAX;
     }

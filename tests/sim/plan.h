@@ -62,6 +62,7 @@ enum op_kind {
     OP_EXEC,
     OP_FLUSH,
     OP_SWAP,
+    OP_CUT, /* of a snapshot; it reads some keys at the same moment */
     OP_POP, /* BLPOP: waits for the first of its keys that has something */
     OP_EXPIRED
 };
@@ -89,7 +90,7 @@ struct settings {
     uint32_t shards, clients, keys;
     bool stall; /* threads are held up for long, */
     bool often; /* while they publish, most of all */
-    bool lend, expire, jump, refuse, hold_replies, release_late;
+    bool lend, expire, jump, refuse, hold_replies, release_late, snapshots;
 };
 
 struct plan {

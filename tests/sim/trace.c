@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const char *const op_names[] = {
-    "", "MGET", "MSET", "MSETNX", "DEL", "EXISTS", "RENAME", "TRANSFER", "WATCH", "EXEC", "FLUSH", "SWAPDB", "BLPOP", "(expired)"};
+static const char *const op_names[] = {"", "MGET", "MSET", "MSETNX", "DEL", "EXISTS", "RENAME", "TRANSFER", "WATCH", "EXEC", "FLUSH",
+    "SWAPDB", "BGSAVE", "BLPOP", "(expired)"};
 static const char *const part_names[] = {"GET", "EXISTS", "SET", "INCR", "APPEND", "DEL", "POP"};
 
 static void print_part(const struct part *p, FILE *to) {

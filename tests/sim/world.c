@@ -273,6 +273,7 @@ static void happen(struct world *w) {
     if (o->often) be_a_stranger(w);
     if (o->refuse && one_in(&w->random, 200)) refuse_memory(w);
     if (one_in(&w->random, 2000)) unblock_one(w);
+    if (o->snapshots && one_in(&w->random, 200)) snapshots_change_room(w);
 }
 
 static bool is_over(struct world *w) {
@@ -282,7 +283,7 @@ static bool is_over(struct world *w) {
         if (w->conns[i].n_order) return false;
     for (uint32_t i = 0; i < w->n_threads; i++) {
         const struct thread *t = &w->threads[i];
-        if (t->in_flight || t->waiting || t->token_out || t->token_n || t->draining) return false;
+        if (t->shard->snapshot || t->in_flight || t->waiting || t->token_out || t->token_n || t->draining) return false;
         if (t->stage != STAGE_ASLEEP && t->stage != STAGE_TAKE) return false;
     }
     return !w->letters;

@@ -2,7 +2,7 @@
  *
  * Real: struct shard with its tables, memory and expiry; schedule.c, wait.c and txn.c; mailboxes and holder words. Modelled, in driver.c (a turn of a thread, lending),
  * coordinate.c (what the thread of a connection does), execute.c (what the holder of a shard does) and waiting.c (both, of commands that wait): what outbox.c,
- * lend.c, task.c and waiting.c do. world.c has the clients, the clock and what goes wrong.
+ * lend.c, task.c and waiting.c do. snapshots.c has their snapshots. world.c has the clients, the clock and what goes wrong.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -35,6 +35,7 @@ enum {
     FAULT_QUEUES_UNGUARDED = 33, /* between looking and queuing up no intents stand */
     FAULT_ENDS_UNCLAIMED = 34,   /* a deadline, CLIENT UNBLOCK or the end of a connection does not ask who was first */
     FAULT_NOT_SERVED_HELD = 35,  /* nobody is served after an exclusive command */
+    FAULT_WRITER_FORGOTTEN = 36, /* who waited until a snapshot had written a value is not run */
 };
 
 #define BATCH_OPS 4u
@@ -153,7 +154,7 @@ enum stage {
 
 enum { NOT_BORROWED, BORROWED, BORROWED_RUNS };
 
-struct list {
+struct letters {
     struct letter *first, *last;
 };
 
@@ -170,7 +171,7 @@ struct thread {
     struct shard *shard;
     uint64_t used_at_first; /* bytes */
     int64_t now_ms;
-    struct list outbox[SHARDS_MAX], lent[SHARDS_MAX], own, running;
+    struct letters outbox[SHARDS_MAX], lent[SHARDS_MAX], own, running;
     uint8_t borrowed[SHARDS_MAX];
     bool queued[SHARDS_MAX], pushing;
     uint32_t in_flight;                            /* transactions that this thread coordinates */
@@ -191,7 +192,7 @@ struct client {
 };
 
 struct stats {
-    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited, parked, served;
+    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited, parked, served, snapshots;
 };
 
 struct world {
@@ -260,6 +261,22 @@ void execute_part(struct thread *of, struct op *op, struct part *p);
 uint32_t execute_elements(const struct key *k);
 struct slot *slot_new(struct thread *t, struct op *op, uint32_t shard);
 void slot_free(struct world *w, struct slot *slot);
+
+/* Those that waited until a snapshot had written a value run. */
+void execute_let_go(struct thread *t);
+
+/* ---- snapshots.c ---- */
+
+/* While all shards stand still. One that still runs is let be. */
+void snapshots_cut(struct world *w);
+/* The disk is slower now, or faster. */
+void snapshots_change_room(struct world *w);
+/* Before a plain command is run on a shard; before a member is taken in there. */
+void snapshots_hold(struct thread *of, const struct op *op);
+void snapshots_hold_member(struct thread *of, const struct member *m);
+/* Housekeeping; before a shard stands still. */
+void snapshots_work(struct thread *t);
+void snapshots_hurry(struct thread *t);
 
 /* ---- waiting.c ---- */
 
