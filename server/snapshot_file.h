@@ -3,7 +3,7 @@
  * Shards put pieces into its queue, each with its checksum; they are written in the order of their coming, but that a stream (a value too large for one
  * piece) is not interrupted: what comes meanwhile waits. The bytes that wait are counted; who can wait asks first whether there is room. The file is written
  * under a name of its own (that of the file, and .part), synced, renamed, and its folder synced; only then is the snapshot complete. Whatever
- * goes wrong leaves the old file as it was, and no other.
+ * goes wrong leaves the old file as it was, and no other; but if only the folder could not be synced, the new one has its place already.
  */
 #ifndef SERVER_SNAPSHOT_FILE_H
 #define SERVER_SNAPSHOT_FILE_H
