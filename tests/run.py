@@ -265,7 +265,7 @@ def sim():
     program = os.path.join(ROOT, 'build', 'tests', 'sim', 'darter-sim')
     faults = run([program, '--faults'])[1].splitlines()
     with ThreadPoolExecutor(CPUS) as pool:
-        ends = list(pool.map(lambda fault: run([program, '--fault', fault.split()[0], '--seeds', '1-1000'], None, 600), faults))
+        ends = list(pool.map(lambda fault: run([program, '--fault', fault.split()[0], '--seeds', '1-4000'], None, 600), faults))
     missed = [fault for fault, (status, output) in zip(faults, ends) if status != 1]
     record('sim, deliberate faults', len(faults) - len(missed), len(missed) or int(not faults), time.monotonic() - start, 'not found: ' + '; '.join(missed))
 
