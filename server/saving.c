@@ -253,9 +253,13 @@ static void note_result(void) {
     atomic_store_explicit(&saving.running, false, memory_order_release);
 }
 
-static void answer(struct disk_job *job, bool good) {
+static void fill_in(struct disk_job *job, bool good) {
     job->good = good;
     if (!good && !job->quiet) snprintf(job->why, sizeof job->why, "ERR %.500s", saving.why);
+}
+
+static void answer(struct disk_job *job, bool good) {
+    fill_in(job, good);
     disk_give_back(job);
 }
 
@@ -274,10 +278,12 @@ void saving_message(struct thread *t, struct note *n) {
     bool ours = takes_end(n->value);
     mi_free(n);
     if (!ours) return;
-    bool good = !saving.why[0];
-    note_result();
-    if (saving.stands) end_standing(t, good);
-    else if (saving.waiter) answer(take_waiter(), good);
+    bool good = !saving.why[0], stands = saving.stands;
+    struct disk_job *waiter = stands ? NULL : take_waiter();
+    if (waiter) fill_in(waiter, good);
+    note_result(); /* from here on another may begin, unless the shards stand still for this one */
+    if (stands) end_standing(t, good);
+    else if (waiter) disk_give_back(waiter);
 }
 
 /* ---- while all shards stand still ---- */
