@@ -172,11 +172,11 @@ static enum hop_result look_at_target(struct shard *s, struct hop *h, struct rep
     return look_hop(s, h, 1);
 }
 
-/* Lends a key that a container is copied from. */
+/* Lends a key that is read, the first of which a container may be copied from. (Both may be lent at once, by two shards.) */
 static void lend(struct carrier *x, uint32_t nth, const struct key *k, struct reply *r) {
     x->entry[nth] = entry_lend(k->entry);
     if (!x->entry[nth]) reply_no_memory(r);
-    x->is_long = entry_type(k->entry) != TYPE_STRING && container_memory(k->entry) > KEY_COPY_COST;
+    if (!nth) x->is_long = entry_type(k->entry) != TYPE_STRING && container_memory(k->entry) > KEY_COPY_COST;
 }
 
 /* A string is taken out, a container lent. */
