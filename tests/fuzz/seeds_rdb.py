@@ -9,6 +9,9 @@ import os
 import struct
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'lib'))
+from persistence import crc64  # noqa: E402
+
 # enum how of fuzz_rdb.c
 FILE, SEAL, DRIBBLE, COMPRESS, STEPS, SMALL, TIGHT, EXPIRES, AUX, FRAME = 1, 2, 2, 4, 8, 16, 32, 64, 128, 128
 PACKED = 9, 10, 11, 12, 13, 16, 17, 20, 23
@@ -178,15 +181,6 @@ def values():
     yield 'hash-lzf-listpack', 16, lzf_literal(listpack(many))
     yield 'stream', 21, length(0)
     yield 'module', 7, length(1234567) + b'\x02\x07\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x03abc\x01\x09\0'
-
-
-def crc64(p):
-    crc = 0
-    for byte in p:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x95ac9329ac4bc9b5 if crc & 1 else 0)
-    return crc
 
 
 def file_of(version, *parts):

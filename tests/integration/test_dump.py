@@ -4,19 +4,11 @@ import struct
 import time
 
 import pytest
+from persistence import crc64
 from resp import NIL_ARRAY, Error, encode
 from server import wait_for
 
 NODE_SIZES = [3, 128, -1, -2, -5]
-
-
-def crc64(p):
-    crc = 0
-    for b in p:
-        crc ^= b
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x95ac9329ac4bc9b5 if crc & 1 else 0)
-    return crc
 
 
 def sealed(p, version=10):

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from persistence import persistence
 from resp import Client, Error, encode
 from server import Server, wait_for
 
@@ -46,11 +47,6 @@ def asked(server):
             return c.command('ECHO', 'x') == b'x'
     except OSError:
         return False
-
-
-def persistence(client):
-    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
-    return dict(line.split(':', 1) for line in lines if ':' in line)
 
 
 def wait_loaded(client):

@@ -12,6 +12,7 @@ import pytest
 
 from contents import contents, difference
 from disk_faults import DiskFaults
+from persistence import persistence, wait_saved
 from resp import Error
 from server import darter_binary, wait_for
 
@@ -36,15 +37,6 @@ FAULTS = [
 ]
 # The file is there, but that it is after a fall of the machine is not sure.
 FOLDER_FAULTS = [('open folder', errno.EMFILE, 0, 'syncing the folder'), ('sync folder', errno.EIO, 0, 'syncing the folder')]
-
-
-def persistence(client):
-    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
-    return dict(line.split(':', 1) for line in lines if ':' in line)
-
-
-def wait_saved(client):
-    wait_for(lambda: persistence(client)['rdb_bgsave_in_progress'] == '0')
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import pytest
 
 from configurations import LIGHT, SOAK, seed
 from contents import contents, difference
+from persistence import persistence
 from resp import Closed, Error
 from server import Server
 
@@ -76,11 +77,6 @@ class Cut:
         replies = client.pipeline([('SELECT', 2), ('SET', 'cut', number), ('BGSAVE',), ('SET', 'cut', 'none'), ('SELECT', 0)])
         assert replies[2] == b'Background saving started', replies
         self.most = [w.sent for w in writers]
-
-
-def persistence(client):
-    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
-    return dict(line.split(':', 1) for line in lines if ':' in line)
 
 
 def save_and_kill(server, writers, cuts, after_s):

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from configurations import LIGHT
+from persistence import persistence, wait_saved
 from resp import Error, encode
 from server import Server, darter_binary, wait_for
 
@@ -68,15 +69,6 @@ def everything(client, dbs=(0,)):
 def contents(found):
     """Without encodings."""
     return {key: what[:2] for key, what in found.items()}
-
-
-def persistence(client):
-    lines = bytes(client.command('INFO', 'persistence')).decode().split('\r\n')
-    return dict(line.split(':', 1) for line in lines if ':' in line)
-
-
-def wait_saved(client):
-    wait_for(lambda: persistence(client)['rdb_bgsave_in_progress'] == '0')
 
 
 @pytest.fixture

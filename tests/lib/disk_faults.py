@@ -23,14 +23,14 @@ class Page(ctypes.Structure):
 
 class DiskFaults:
     def __init__(self, folder):
-        self.library, self.path = os.path.join(str(folder), 'disk_faults.so'), os.path.join(str(folder), 'disk_faults')
-        subprocess.run(['gcc', '-shared', '-fPIC', '-O1', '-o', self.library, SOURCE, '-ldl'], check=True)
+        self.preload, self.path = os.path.join(str(folder), 'disk_faults.so'), os.path.join(str(folder), 'disk_faults')
+        subprocess.run(['gcc', '-shared', '-fPIC', '-O1', '-o', self.preload, SOURCE, '-ldl'], check=True)
         with open(self.path, 'w+b') as f:
             f.truncate(mmap.PAGESIZE)
             self.page = Page.from_buffer(mmap.mmap(f.fileno(), mmap.PAGESIZE))
 
     def env(self):
-        return {'LD_PRELOAD': self.library, 'DISK_FAULTS': self.path}
+        return {'LD_PRELOAD': self.preload, 'DISK_FAULTS': self.path}
 
     def fail(self, step, error, after=0):
         """From now on this step fails with this error number; writing, once it has taken so many bytes of a file."""
