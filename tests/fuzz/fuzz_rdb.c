@@ -17,6 +17,7 @@
 #include "shard/crc64.h"
 #include "shard/memory.h"
 #include "shard/rdb_write.h"
+#include "tests/lib/dribble.h"
 #include "tests/lib/values.h"
 
 #define NOW_MS INT64_C(1700000000000)
@@ -169,35 +170,9 @@ static bool read_value(struct rdb_source *x, uint8_t type, struct key *k, int64_
 
 /* ---- a value alone ---- */
 
-/* Brings a few bytes at a time, each time to a block of just their size, so that what reads past them is found out. */
-struct dribble {
-    const uint8_t *rest;
-    uint8_t *block;
-};
-
-static bool dribble_more(struct rdb_source *x, size_t n) {
-    struct dribble *d = x->arg;
-    size_t have = (size_t)(x->end - x->at), more = n - have + x->left % 3;
-    if (more > x->left) more = x->left;
-    uint8_t *block = malloc(have + more);
-    if (!block) abort();
-    memcpy(block, x->at, have);
-    memcpy(block + have, d->rest, more);
-    free(d->block);
-    d->block = block;
-    d->rest += more;
-    x->at = block;
-    x->end = block + have + more;
-    x->left -= more;
-    x->offset += more;
-    return true;
-}
-
 static struct rdb_source source_of(const uint8_t *p, size_t size, struct dribble *d, uint8_t how) {
-    *d = (struct dribble){.rest = p, .block = malloc(1)};
-    if (!d->block) abort();
-    if (how & HOW_DRIBBLE) return (struct rdb_source){.at = d->block, .end = d->block, .left = size, .more = dribble_more, .arg = d};
-    return (struct rdb_source){.at = p, .end = p + size, .offset = size};
+    struct rdb_source few = dribble_from(d, p, size, 3);
+    return how & HOW_DRIBBLE ? few : (struct rdb_source){.at = p, .end = p + size, .offset = size};
 }
 
 static size_t left_of(const struct rdb_source *x) { return (size_t)(x->end - x->at) + x->left; }
@@ -209,12 +184,12 @@ static void try_value(const uint8_t *p, size_t size, uint8_t how) {
     struct rdb_source skipping = source_of(p + 1, size - 1, &d, how);
     bool can_skip = rdb_skip_value(&skipping, *p);
     require(can_skip == !skipping.why[0], "skipping and its reason disagree", skipping.why);
-    free(d.block);
+    dribble_drop(&d);
     size_t used = memory_used(first->memory);
     struct rdb_source x = source_of(p + 1, size - 1, &d, how);
     if (read_value(&x, *p, &k, how & HOW_EXPIRES ? NOW_MS + 1000 : EXPIRY_NONE, how))
         require(can_skip && left_of(&x) == left_of(&skipping), "what can be read can't be read past", skipping.why);
-    free(d.block);
+    dribble_drop(&d);
     forget(first, &k);
     require(memory_used(first->memory) == used, "something is left behind", x.why);
 }

@@ -16,6 +16,7 @@
 #include "shard/rdb_read.h"
 #include "shard/rdb_write.h"
 #include "shard/shard.h"
+#include "tests/lib/dribble.h"
 #include "tests/lib/values.h"
 
 #define NOW_MS INT64_C(1700000000000)
@@ -159,46 +160,26 @@ static struct rdb_buffer written(struct shard *s, const char *name, bool compres
     return b;
 }
 
-/* Brings a few bytes at a time, from a block of its own, so that what reads past them is found out. */
-struct dribble {
-    const uint8_t *rest;
-    uint8_t *block;
-};
-static bool dribble_more(struct rdb_source *x, size_t n) {
-    struct dribble *d = x->arg;
-    size_t have = (size_t)(x->end - x->at), more = n - have + below(8);
-    if (more > x->left) more = x->left;
-    uint8_t *block = malloc(have + more);
-    memcpy(block, x->at, have);
-    memcpy(block + have, d->rest, more);
-    free(d->block);
-    d->block = block;
-    d->rest += more;
-    x->at = block;
-    x->end = block + have + more;
-    x->left -= more;
-    x->offset += more;
-    return true;
-}
+#define SPREAD 8u /* of what a source brings */
 
 static bool read_back(struct shard *s, const char *name, uint8_t type, const uint8_t *p, size_t n, struct rdb_source *x) {
-    struct dribble d = {.rest = p, .block = malloc(1)};
+    struct dribble d;
     struct key k = find(s, name);
-    *x = (struct rdb_source){.at = d.block, .end = d.block, .left = n, .more = dribble_more, .arg = &d};
+    *x = dribble_from(&d, p, n, SPREAD);
     bool good = rdb_read_value(x, type, s, &k, EXPIRY_NONE, &limits, KEY_LOADED);
     if (good) assert_true(x->at == x->end && !x->left);
     else assert_true(x->why[0]);
-    free(d.block);
+    dribble_drop(&d);
     return good;
 }
 
 /* rest: bytes behind it. */
 static bool skipped(uint8_t type, const uint8_t *p, size_t n, struct rdb_source *x, size_t *rest) {
-    struct dribble d = {.rest = p, .block = malloc(1)};
-    *x = (struct rdb_source){.at = d.block, .end = d.block, .left = n, .more = dribble_more, .arg = &d};
+    struct dribble d;
+    *x = dribble_from(&d, p, n, SPREAD);
     bool good = rdb_skip_value(x, type);
     *rest = (size_t)(x->end - x->at) + x->left;
-    free(d.block);
+    dribble_drop(&d);
     return good;
 }
 
@@ -292,11 +273,11 @@ static void try(struct shard *s, uint8_t type, const uint8_t *p, size_t n) {
     forget(s, "key"); /* what earlier ones left to be freed, too */
     size_t used = memory_used(s->memory), rest;
     skipped(type, p, n, &x, &rest);
-    struct dribble d = {.rest = p, .block = malloc(1)};
+    struct dribble d;
     struct key k = find(s, "key");
-    x = (struct rdb_source){.at = d.block, .end = d.block, .left = n, .more = dribble_more, .arg = &d};
+    x = dribble_from(&d, p, n, SPREAD);
     bool good = rdb_read_value(&x, type, s, &k, EXPIRY_NONE, &limits, KEY_LOADED);
-    free(d.block);
+    dribble_drop(&d);
     assert_true(good == !x.why[0]);
     assert_true(good == (find(s, "key").entry != NULL));
     forget(s, "key");
