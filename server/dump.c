@@ -183,14 +183,11 @@ static void restore_value(struct shard *s, struct key *k, const struct arg *payl
         else reply_error(r, "ERR Bad data format");
         return;
     }
-    if (at_ms < s->now_ms) { /* nobody will see the value; what was under the name goes */
-        if (k->entry) key_delete(s, k, KEY_DEL);
-        reply_ok(r);
-        return;
-    }
+    bool is_past = at_ms < s->now_ms; /* nobody will see the value; what was under the name goes */
     x.at++;
-    if (rdb_read_value(&x, type, s, k, at_ms, &limits, KEY_RESTORE)) {
-        if (o->idle_s >= 0) key_set_idle(s, k, (uint64_t)o->idle_s);
+    if (is_past ? rdb_check_value(&x, type, s, &limits) : rdb_read_value(&x, type, s, k, at_ms, &limits, KEY_RESTORE)) {
+        if (is_past && k->entry) key_delete(s, k, KEY_DEL);
+        else if (!is_past && o->idle_s >= 0) key_set_idle(s, k, (uint64_t)o->idle_s);
         reply_ok(r);
     } else if (x.no_memory) reply_refused(s, r);
     else reply_error(r, "ERR Bad data format");

@@ -328,10 +328,16 @@ static bool show(struct making *m) {
     return true;
 }
 
-static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
+/* All elements are there. */
+static bool is_complete(const struct making *m) {
     enum entry_encoding encoding;
     if (m->part) return rdb_wrong(m->x, "a field without a value");
-    if (!made(m, &encoding)) return rdb_wrong(m->x, "an empty container");
+    return made(m, &encoding) || rdb_wrong(m->x, "an empty container");
+}
+
+static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
+    enum entry_encoding encoding;
+    if (!is_complete(m)) return false;
     if (!show(m)) return no_memory(m);
     void *container = made(m, &encoding);
     return !key_replace_timed(m->s, k, m->type, encoding, container, expire_at_ms, m->first_time_ms, event) || no_memory(m);
@@ -505,6 +511,24 @@ bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct 
     make_begin(&m, x, s, limits, kind);
     bool good = read_elements(&m, type) && make_store(&m, k, expire_at_ms, event);
     if (!good) make_drop(&m);
+    rdb_text_drop(&m.name);
+    rdb_text_drop(&m.value);
+    return good;
+}
+
+bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits) {
+    enum entry_type kind;
+    struct making m;
+    if (!type_of(x, type, &kind)) return false;
+    if (kind == TYPE_STRING) {
+        struct rdb_text text = {0};
+        bool good = rdb_get_string(x, &text);
+        rdb_text_drop(&text);
+        return good;
+    }
+    make_begin(&m, x, s, limits, kind);
+    bool good = read_elements(&m, type) && is_complete(&m);
+    make_drop(&m);
     rdb_text_drop(&m.name);
     rdb_text_drop(&m.value);
     return good;

@@ -62,6 +62,8 @@ struct rdb_limits {
  * memory), and nothing was made. */
 bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
     const struct rdb_limits *limits, enum key_event event);
+/* The same, and nobody gets the value: whether it could be read. Takes the memory that it would take, and gives it back. */
+bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits);
 /* There is no such type here, but it can be skipped: streams, modules' values. */
 bool rdb_is_unknown(uint8_t type);
 /* Reads past one, with no look at what is in it. */

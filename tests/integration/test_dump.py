@@ -161,6 +161,22 @@ def test_what_is_damaged_is_refused_and_changes_nothing(server):
     assert c.command('GET', 'k') == b'stays'
 
 
+def test_what_is_damaged_is_refused_though_its_time_is_past(server, reference):
+    """As in redis-server: nobody would see the value, but the key that it was to replace stays."""
+    bodies = [b'\x02\x02\x01a\x01a', b'\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f', b'\x01\0', b'\x10\x07\x07\0\0\0\0\0\xff']
+    for c in (server.client(), reference.client()):
+        for body in bodies:
+            c.command('SET', 'k', 'stays')
+            for options in (['ABSTTL', 'REPLACE'], ['REPLACE', 'ABSTTL', 'IDLETIME', '7']):
+                assert c.command('RESTORE', 'k', 1, sealed(body), *options) == Error(b'ERR Bad data format')
+            assert c.command('RESTORE', 'new', 1, sealed(body), 'ABSTTL') == Error(b'ERR Bad data format')
+            assert c.command('GET', 'k') == b'stays'
+        for body in (b'\0\x03abc', b'\x02\x02\x01a\x01b', b'\x05\x01\x01a' + b'\0' * 8, b'\x04\x01\x01a\x01b'):
+            c.command('SET', 'k', 'goes')
+            assert c.command('RESTORE', 'k', 1, sealed(body), 'ABSTTL', 'REPLACE', 'IDLETIME', '7') == b'OK'
+            assert c.command('EXISTS', 'k') == 0
+
+
 def test_members_can_be_copied_as_a_scan_gives_them(server):
     """In the order of their hashes, which fills one page after the other."""
     c = server.client()
