@@ -169,7 +169,7 @@ def test_what_is_damaged_is_refused_though_its_time_is_past(server, reference):
             c.command('SET', 'k', 'stays')
             for options in (['ABSTTL', 'REPLACE'], ['REPLACE', 'ABSTTL', 'IDLETIME', '7']):
                 assert c.command('RESTORE', 'k', 1, sealed(body), *options) == Error(b'ERR Bad data format')
-            assert c.command('RESTORE', 'new', 1, sealed(body), 'ABSTTL') == Error(b'ERR Bad data format')
+            assert c.command('RESTORE', 'nobody', 1, sealed(body), 'ABSTTL') == Error(b'ERR Bad data format')
             assert c.command('GET', 'k') == b'stays'
         for body in (b'\0\x03abc', b'\x02\x02\x01a\x01b', b'\x05\x01\x01a' + b'\0' * 8, b'\x04\x01\x01a\x01b'):
             c.command('SET', 'k', 'goes')
