@@ -72,7 +72,7 @@ const struct directive directives[] = {
     BOOL("pin", pin, "yes", FIXED, "Pin each thread to a CPU"),
     BOOL("lend", lend, "yes", MUTABLE, "A thread that sleeps lends its shard to those that have work for it, so that it need not be woken"),
     CHOICE("prefetch", prefetch, names_prefetch, "full", MUTABLE, "How far a batch of commands prefetches"),
-    NUMBER("housekeeping-percent", housekeeping_percent, 1, 100, "20", MUTABLE, "Share of a busy thread's time for expiry and freeing"),
+    NUMBER("housekeeping-percent", housekeeping_percent, 1, 100, "20", MUTABLE, "Share of a busy thread's time for expiry, freeing and snapshots"),
 
     GROUP("Memory and limits"),
     NUMBER("databases", databases, 1, 16384, "16", FIXED, "Number of databases. (Redis takes more; here a key's expiry record has 14 bits for them)"),

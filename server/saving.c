@@ -31,7 +31,8 @@ static struct {
     /* Written by who begins, while all shards are held, or by thread 0 at the end; read by any. */
     _Atomic bool running, urgent, failed;
     _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total, extra, extra_peak, extra_last;
-    _Atomic uint64_t *kept; /* bytes, by shard */
+    _Atomic uint64_t *kept;     /* bytes, by shard */
+    _Atomic uint64_t writer_ns; /* CPU time of all files' threads */
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
     _Atomic uint64_t *keys; /* written, by shard */
     struct snapshot_file *file;
@@ -52,6 +53,7 @@ static struct {
 static int64_t now_s(void) { return now_realtime_ms() / 1000; }
 
 bool saving_is_running(void) { return atomic_load_explicit(&saving.running, memory_order_acquire); }
+uint64_t saving_writer_ns(void) { return atomic_load_explicit(&saving.writer_ns, memory_order_relaxed); }
 bool saving_is_urgent(void) { return atomic_load_explicit(&saving.urgent, memory_order_relaxed); }
 
 bool saving_refuses_writes(void) {
@@ -178,6 +180,7 @@ static struct snapshot_file *start_file(const struct spread *x) {
         .give_up_at_limit = c->snapshot_overrun == 1,
         .checksum = c->rdbchecksum,
         .sync_early = c->rdb_save_incremental_fsync,
+        .cpu_ns = &saving.writer_ns,
         .room = there_is_room,
         .done = file_is_done,
         .arg = (void *)(uintptr_t)++saving.serial};

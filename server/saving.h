@@ -34,6 +34,8 @@ const char *saving_begin(const struct spread *x, struct disk_job *waiter);
 /* The same, but the caller lets the shards go only when he has the answer. What is being written is given up for it. */
 const char *saving_begin_standing(const struct spread *x, struct disk_job *waiter);
 bool saving_is_running(void);
+/* CPU time that the threads of snapshots' files have spent since the start of the process, ns. Any thread. */
+uint64_t saving_writer_ns(void);
 /* The walk may take all of a thread's time: somebody waits for it. */
 bool saving_is_urgent(void);
 /* The shard's thread, while the shard stands still: some of its walk. True: there is more to do at once. */

@@ -10,8 +10,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "io/mailbox.h"
 #include "server/crash.h"
 #include "shard/crc64.h"
@@ -21,6 +23,11 @@
 /* Bytes between two hints to the kernel that it should write. */
 #define SYNC_EARLY_BYTES (8u << 20)
 #define PATH_ROOM 4608u
+/* A buffer for a chunk, which is put when it is full or a little more. Some of those that are written are used again: fresh memory costs more than the copying. */
+#define CHUNK_ROOM (SNAPSHOT_CHUNK_BYTES + (80u << 10))
+#define SPARES 16u
+/* The thread works for nobody who waits: it does not take the CPU from those that answer clients. */
+#define NICE 5
 
 enum piece_kind { PIECE_BYTES, PIECE_SHARD_THROUGH };
 
@@ -44,12 +51,13 @@ struct snapshot_file {
     _Alignas(64) _Atomic uint64_t waiting;        /* bytes */
     _Atomic uint64_t stream_waiting, stream_open; /* of the stream that is being written; its number, 0: none is */
     _Atomic uint64_t streams, written;
-    _Atomic bool wanted, failed;  /* wanted: somebody waits for room */
-    _Atomic(const char *) reason; /* of a failure elsewhere */
+    _Atomic bool wanted, failed;       /* wanted: somebody waits for room */
+    _Atomic(const char *) reason;      /* of a failure elsewhere */
+    _Atomic(uint8_t *) spares[SPARES]; /* buffers of CHUNK_ROOM */
     /* The thread's own. */
     int fd;
     uint32_t through; /* shards */
-    uint64_t crc, hinted;
+    uint64_t crc, hinted, cpu_ns;
     struct piece *first, *last;
     char why[SNAPSHOT_WHY_MAX];
 };
@@ -130,8 +138,28 @@ static void close_file(struct snapshot_file *f) {
 
 /* ---- the queue ---- */
 
-static void piece_free(struct piece *p) {
-    rdb_buffer_drop(&p->bytes);
+/* Keeps its buffer for another. */
+static bool spare(struct snapshot_file *f, struct rdb_buffer *b) {
+    for (uint32_t i = 0; b->capacity == CHUNK_ROOM && i < SPARES; i++) {
+        uint8_t *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(&f->spares[i], &none, b->bytes, memory_order_release, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+/* Any thread. */
+static uint8_t *take_spare(struct snapshot_file *f) {
+    for (uint32_t i = 0; i < SPARES; i++)
+        if (atomic_load_explicit(&f->spares[i], memory_order_relaxed)) {
+            uint8_t *bytes = atomic_exchange_explicit(&f->spares[i], NULL, memory_order_acquire);
+            if (bytes) return bytes;
+        }
+    return mi_malloc(CHUNK_ROOM);
+}
+
+static void piece_free(struct snapshot_file *f, struct piece *p) {
+    if (!spare(f, &p->bytes)) rdb_buffer_drop(&p->bytes);
     mi_free(p);
 }
 
@@ -148,7 +176,7 @@ static void write_piece(struct snapshot_file *f, struct piece *p) {
         }
         atomic_fetch_sub_explicit(&f->waiting, p->bytes.length, memory_order_acq_rel);
     }
-    piece_free(p);
+    piece_free(f, p);
 }
 
 static bool must_wait(const struct snapshot_file *f, const struct piece *p) {
@@ -187,6 +215,12 @@ static void take_piece(struct snapshot_file *f, struct piece *p) {
     f->last = p;
 }
 
+static void count_cpu(struct snapshot_file *f) {
+    uint64_t now_ns = thread_cpu_ns();
+    atomic_fetch_add_explicit(f->o.cpu_ns, now_ns - f->cpu_ns, memory_order_relaxed);
+    f->cpu_ns = now_ns;
+}
+
 static void say_room(struct snapshot_file *f) {
     if (atomic_load_explicit(&f->waiting, memory_order_acquire) > f->o.limit / 4 && !atomic_load(&f->stream_open) &&
         !snapshot_file_failed(f))
@@ -198,6 +232,7 @@ static void *run(void *arg) {
     struct snapshot_file *f = arg;
     prctl(PR_SET_NAME, "snapshot");
     crash_thread_start(NULL);
+    setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICE);
     open_file(f);
     write_bytes(f, &f->o.head, crc64(0, f->o.head.bytes, f->o.head.length));
     rdb_buffer_drop(&f->o.head);
@@ -207,6 +242,7 @@ static void *run(void *arg) {
         mailbox_collect(&f->pieces);
         for (struct piece *p; (p = (struct piece *)mailbox_next(&f->pieces));) {
             take_piece(f, p);
+            count_cpu(f);
             say_room(f);
         }
         say_room(f);
@@ -237,7 +273,8 @@ void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snaps
     p->stream = stream;
     p->bytes = *b;
     if (f->o.checksum) p->crc = crc64(0, b->bytes, b->length);
-    *b = (struct rdb_buffer){0};
+    *b = (struct rdb_buffer){.bytes = take_spare(f), .futile = b->futile};
+    if (b->bytes) b->capacity = CHUNK_ROOM;
     uint64_t waiting = atomic_fetch_add_explicit(&f->waiting, p->bytes.length, memory_order_acq_rel) + p->bytes.length;
     if (stream && atomic_load_explicit(&f->stream_open, memory_order_relaxed) == stream)
         atomic_fetch_add_explicit(&f->stream_waiting, p->bytes.length, memory_order_relaxed);
@@ -298,5 +335,6 @@ void snapshot_file_wait(struct snapshot_file *f) {
 void snapshot_file_end(struct snapshot_file *f) {
     snapshot_file_wait(f);
     close(f->wake);
+    for (uint32_t i = 0; i < SPARES; i++) mi_free(atomic_load_explicit(&f->spares[i], memory_order_acquire));
     mi_free(f);
 }

@@ -8,6 +8,7 @@
 #ifndef SERVER_SNAPSHOT_FILE_H
 #define SERVER_SNAPSHOT_FILE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,8 +24,9 @@ struct snapshot_file_options {
     uint32_t shards;              /* that will put pieces */
     uint64_t limit;               /* bytes that may wait before there is no room for what is urgent; half of it for what is not */
     bool checksum, sync_early;
-    bool give_up_at_limit;  /* there is always room for what is urgent; but when more than the limit waits, the snapshot fails */
-    struct rdb_buffer head; /* what comes first; taken over */
+    _Atomic uint64_t *cpu_ns; /* the CPU time that the thread spends is added here, ns */
+    bool give_up_at_limit;    /* there is always room for what is urgent; but when more than the limit waits, the snapshot fails */
+    struct rdb_buffer head;   /* what comes first; taken over */
     /* On the file's thread: there is room again for somebody who asked in vain. */
     void (*room)(void *arg);
     /* On the file's thread, at its end: NULL: the file is complete, of so many bytes; else what went wrong. */
@@ -39,15 +41,15 @@ void snapshot_file_wait(struct snapshot_file *f);
 /* The same, and frees. */
 void snapshot_file_end(struct snapshot_file *f);
 
-/* Any thread. */
+/* Any thread. Takes the bytes over and leaves an empty buffer, with room for a chunk if there is memory. */
 void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream);
 uint64_t snapshot_file_new_stream(struct snapshot_file *f);
 bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream, bool urgent);
 /* A shard has put all it has; or (why) it gives up, and with it the snapshot. */
 void snapshot_file_shard_is_through(struct snapshot_file *f, const char *why);
-/* The disk, or a shard, has failed: nothing more is worth putting. */
 /* It is not wanted any more: it fails, with this reason (a constant). */
 void snapshot_file_give_up(struct snapshot_file *f, const char *why);
+/* The disk, or a shard, has failed: nothing more is worth putting. */
 bool snapshot_file_failed(const struct snapshot_file *f);
 uint64_t snapshot_file_bytes(const struct snapshot_file *f);
 

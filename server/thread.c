@@ -37,7 +37,8 @@
 #define SAVE_POINTS_NS 1000000000u /* thread 0 looks at the save points at least so often */
 #define GROWTH_SURE_NS 10000u
 #define GROWTH_CHECK_NS 1000000000u /* between memory_check_growth's */
-#define KEEP_TOKENS_MAX_NS 2000000u
+#define KEEP_TOKENS_MAX_NS 2000000
+#define KEEP_DEBT_MAX_NS 100000000
 #define SCRATCH_KEPT (1u << 20)
 #define ARGV_KEPT 4096u
 
@@ -242,16 +243,27 @@ static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
         latency_add(&t->measure, LATENCY_EXPIRE_CYCLE, t->now_ms / 1000, (uint32_t)(spent_ns / 1000000));
 }
 
+/* What housekeeping may spend while there is other work: its share of the time that has passed. The thread that writes a snapshot's file may well run on the CPU of one
+ * of the threads that fill it: what it spends is taken from their shares. */
+static void keep_gain(struct thread *t) {
+    uint64_t writer_ns = saving_writer_ns();
+    int64_t gained = (int64_t)((t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100);
+    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads);
+    if (t->keep_tokens_ns > KEEP_TOKENS_MAX_NS) t->keep_tokens_ns = KEEP_TOKENS_MAX_NS;
+    if (t->keep_tokens_ns < -KEEP_DEBT_MAX_NS) t->keep_tokens_ns = -KEEP_DEBT_MAX_NS;
+    t->keep_last_ns = t->now_ns;
+    t->writer_seen_ns = writer_ns;
+}
+
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
     if (!thread_holds(t)) return t->mine && saving_work_standing(t->shard);
     if (shard_next_due(t->shard) > t->now_ms) return false;
-    if (busy && !(t->shard->snapshot && saving_is_urgent())) {
-        uint64_t gained = (t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100;
-        t->keep_tokens_ns = t->keep_tokens_ns + gained > KEEP_TOKENS_MAX_NS ? KEEP_TOKENS_MAX_NS : t->keep_tokens_ns + gained;
-        t->keep_last_ns = t->now_ns;
-        if (t->keep_tokens_ns < KEEP_SLICE_NS) return true;
-    }
+    bool limited = busy && !(t->shard->snapshot && saving_is_urgent());
+    if (limited) {
+        keep_gain(t);
+        if (t->keep_tokens_ns < (int64_t)KEEP_SLICE_NS) return true;
+    } else t->writer_seen_ns = saving_writer_ns();
     uint64_t start_ns = thread_cpu_ns();
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
     uint64_t spent_ns = thread_cpu_ns() - start_ns;
@@ -260,7 +272,7 @@ static bool keep(struct thread *t, bool busy) {
         run_after_snapshot(t);
         if (t->n_threads > 1) wake(t);
     }
-    t->keep_tokens_ns -= spent_ns < t->keep_tokens_ns ? spent_ns : t->keep_tokens_ns;
+    if (limited) t->keep_tokens_ns -= (int64_t)spent_ns;
     return more;
 }
 

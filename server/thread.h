@@ -239,7 +239,9 @@ struct thread {
     struct task *free_tasks;
     struct release **releases; /* by shard: blobs to give back */
     uint32_t round_robin;
-    uint64_t next_timeout_ns, keep_tokens_ns, keep_last_ns;
+    uint64_t next_timeout_ns, keep_last_ns;
+    int64_t keep_tokens_ns;  /* what housekeeping may spend; below 0: has spent too much */
+    uint64_t writer_seen_ns; /* saving_writer_ns(), as far as this thread's housekeeping has paid its part */
     struct thread_stats stats;
     struct measure measure;
     uint64_t growth_ns, growth_cycles; /* when the shard's table began the step of growth that is under way */

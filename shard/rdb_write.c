@@ -14,6 +14,10 @@
 /* Strings that are compressed: shorter ones have nothing to gain; longer ones would take too long in one go. */
 #define COMPRESS_MIN 21u
 #define COMPRESS_MAX (32u << 10)
+/* After so many in a row that did not get smaller, only one of FUTILE_TRY is tried until one does: what can't be compressed is seldom alone, and trying costs
+ * several times what writing costs. */
+#define FUTILE_MAX 64u
+#define FUTILE_TRY 32u
 /* What is written in several steps. */
 #define LARGE_BYTES (64u << 10)
 
@@ -92,11 +96,13 @@ bool rdb_put_int(struct rdb_buffer *b, int64_t v) {
     return rdb_put_byte(b, (uint8_t)(RDB_ENCODED | bytes >> 1)) && put_little(b, (uint64_t)v, bytes);
 }
 
-/* Puts it compressed, if that is smaller by more than it costs. False: it is not; nothing was put. There is room. */
+/* Puts it compressed, if that is smaller by more than it costs. False: it is not, or was not tried; nothing was put. There is room. */
 static bool compressed(struct rdb_buffer *b, const char *text, size_t size) {
     uint8_t *head = b->bytes + b->length, packed[COMPRESS_MAX];
+    if (b->futile++ >= FUTILE_MAX && b->futile % FUTILE_TRY) return false;
     unsigned n = lzf_compress(text, (unsigned)size, packed, (unsigned)size - 4);
     if (!n) return false;
+    b->futile = 0;
     *head++ = RDB_ENCODED | RDB_LZF;
     head = write_length(write_length(head, n), size);
     memcpy(head, packed, n);

@@ -23,6 +23,7 @@
 struct rdb_buffer {
     uint8_t *bytes;
     size_t length, capacity;
+    uint32_t futile; /* strings in a row that were to be compressed and did not get smaller, or were not tried for that reason */
 };
 void rdb_buffer_drop(struct rdb_buffer *b);
 /* Room for n more bytes. */
@@ -31,7 +32,8 @@ bool rdb_buffer_room(struct rdb_buffer *b, size_t n);
 bool rdb_put_bytes(struct rdb_buffer *b, const void *bytes, size_t n);
 bool rdb_put_byte(struct rdb_buffer *b, uint8_t byte);
 bool rdb_put_length(struct rdb_buffer *b, uint64_t n);
-/* A string: as an integer if it reads like one, compressed if that is asked and worth it, else as it is. */
+/* A string: as an integer if it reads like one, compressed if that is asked and worth it, else as it is. When many in a row were not worth it, only
+ * some are tried, until one is. */
 bool rdb_put_string(struct rdb_buffer *b, const char *text, size_t size, bool compress);
 bool rdb_put_int(struct rdb_buffer *b, int64_t v);
 bool rdb_put_aux(struct rdb_buffer *b, const char *name, const char *value);

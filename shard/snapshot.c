@@ -83,6 +83,11 @@ static void prefetch_value(const struct entry *e) {
     if (entry_type(e) != TYPE_STRING) __builtin_prefetch(entry_pointer(e));
 }
 
+static void walk_anew(struct snapshot *x) {
+    x->walk.position = 0;
+    x->walk.bucket = 0;
+}
+
 /* The table that the walk is at. NULL: it is over. */
 static struct table *table_at(const struct shard *s, const struct snapshot *x, uint32_t *number) {
     if (x->detached) {
@@ -104,7 +109,7 @@ static void discard_first(struct shard *s, struct snapshot *x) {
 }
 
 static void table_is_done(struct shard *s, struct snapshot *x) {
-    x->walk.position = 0;
+    walk_anew(x);
     if (x->detached) discard_first(s, x);
     else x->at++;
 }
@@ -149,6 +154,7 @@ static bool holds(const struct snapshot *x) {
 void snapshot_work(struct shard *s, struct slice *slice, uint64_t until_ns) {
     struct snapshot *x = s->snapshot;
     if (!x->given_up && !x->roomy) snapshot_look_for_room(x);
+    x->walk.bucket = 0; /* the table may have changed */
     do {
         if (!x->given_up && x->sink.is_off(x->sink.arg)) snapshot_fail(s, x);
         if (x->given_up) {
@@ -183,7 +189,7 @@ bool snapshot_takes(struct shard *s, struct db *db, const struct table *keys) {
     }
     *d = (struct detached){.next = x->detached, .keys = *keys, .number = x->numbers[db->id]};
     x->detached = d;
-    x->walk.position = 0;
+    walk_anew(x);
     return true;
 }
 
@@ -234,7 +240,7 @@ void snapshot_abort(struct shard *s) {
     if (!x) return;
     x->given_up = true;
     while (x->detached) discard_first(s, x);
-    x->walk.position = 0;
+    walk_anew(x);
     x->walk.ahead = TABLE_AHEAD_NONE;
 }
 

@@ -122,8 +122,8 @@ uint64_t table_scan(const struct table *t, uint64_t cursor, table_visit *visit, 
 void table_prefetch_scan(const struct table *t, uint64_t cursor, bool entries);
 #define TABLE_CURSOR_BITS 42
 
-/* A walk over all entries that lack the mark, by segment: in the order of memory, for whoever wants all and soon. position begins at 0. What changes
- * meanwhile it meets where it is then: an entry is visited until it has the mark. */
+/* A walk over all entries that lack the mark, by segment: in the order of memory, for whoever wants all and soon. position and bucket begin at 0. What changes
+ * meanwhile it meets where it is then, if bucket is set to 0 again after any change: an entry is visited until it has the mark. */
 enum table_ahead { TABLE_AHEAD_NONE, TABLE_AHEAD_ENTRIES, TABLE_AHEAD_VALUES };
 /* Prefetches what hangs at an entry, whose first line has arrived. */
 typedef void table_prefetch_value(const struct entry *e);
@@ -131,6 +131,7 @@ typedef void table_prefetch_value(const struct entry *e);
 typedef bool table_walk_visit(void *arg, table_slot *slot);
 struct table_walk {
     uint64_t position;
+    unsigned bucket; /* of the segment there, with which it goes on */
     enum table_ahead ahead;
     table_prefetch_value *prefetch_value;
     table_walk_visit *visit;

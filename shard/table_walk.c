@@ -12,22 +12,28 @@ static inline const struct bucket *bucket_ahead(const struct segment *s, const s
     return next ? &next->buckets[k - BUCKETS] : NULL;
 }
 
-static inline void prefetch_entries(const struct bucket *b) {
-    for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1) __builtin_prefetch(table_entry(b->slots[__builtin_ctz(m)]));
+static inline void prefetch_entries(const struct table *t, const struct bucket *b) {
+    for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1) {
+        table_slot slot = b->slots[__builtin_ctz(m)];
+        if (!table_is_marked(t, slot)) __builtin_prefetch(table_entry(slot));
+    }
 }
 
-static inline void prefetch_values(const struct bucket *b, table_prefetch_value *prefetch) {
-    for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1) prefetch(table_entry(b->slots[__builtin_ctz(m)]));
+static inline void prefetch_values(const struct table *t, const struct bucket *b, table_prefetch_value *prefetch) {
+    for (uint32_t m = b->occupied & OCCUPIED; m; m &= m - 1) {
+        table_slot slot = b->slots[__builtin_ctz(m)];
+        if (!table_is_marked(t, slot)) prefetch(table_entry(slot));
+    }
 }
 
 /* Before bucket k is visited. */
 static inline __attribute__((always_inline)) void prefetch_ahead(
-    const struct segment *s, const struct segment *next, unsigned k, const struct table_walk *w) {
+    const struct table *t, const struct segment *s, const struct segment *next, unsigned k, const struct table_walk *w) {
     const struct bucket *third = bucket_ahead(s, next, k + 3), *second = bucket_ahead(s, next, k + 2),
                         *first = bucket_ahead(s, next, k + 1);
     if (third) __builtin_prefetch(third);
-    if (second) prefetch_entries(second);
-    if (first && w->ahead == TABLE_AHEAD_VALUES) prefetch_values(first, w->prefetch_value);
+    if (second) prefetch_entries(t, second);
+    if (first && w->ahead == TABLE_AHEAD_VALUES) prefetch_values(t, first, w->prefetch_value);
 }
 
 static inline bool visit_unmarked(const struct table *t, struct bucket *b, uint32_t m, const struct table_walk *w) {
@@ -43,12 +49,13 @@ bool table_walk_segment(const struct table *t, struct table_walk *w) {
     struct segment *s = word_segment(word);
     uint64_t end = (w->position & ~(span_of(word_depth(word)) - 1)) + span_of(word_depth(word));
     const struct segment *next = end < SPACE ? word_segment(word_at(t, end)) : NULL;
-    for (unsigned k = 0; k < BUCKETS; k++) {
-        if (w->ahead != TABLE_AHEAD_NONE) prefetch_ahead(s, next, k, w);
+    for (unsigned k = w->bucket; k < BUCKETS; w->bucket = ++k) {
+        if (w->ahead != TABLE_AHEAD_NONE) prefetch_ahead(t, s, next, k, w);
         if (!visit_unmarked(t, &s->buckets[k], s->buckets[k].occupied & OCCUPIED, w)) return true;
     }
     for (struct bucket *b = s->stash.chain; b; b = chain_next(b))
         if (!visit_unmarked(t, b, b->occupied, w)) return true;
     w->position = end;
+    w->bucket = 0;
     return end < SPACE;
 }

@@ -469,12 +469,36 @@ static void refused_memory_leaves_nothing_behind(void **state) {
     }
 }
 
+/* Puts 100 bytes, noise or one letter; the bytes that took. */
+static size_t put_100(struct rdb_buffer *b, bool noise) {
+    char text[100];
+    size_t before = b->length;
+    for (unsigned i = 0; i < sizeof text; i++) text[i] = noise ? (char)draw() : 'x';
+    assert_true(rdb_put_string(b, text, sizeof text, true));
+    return b->length - before;
+}
+
+/* A run of noise ends the trying; what can be made smaller among it is soon found, and from then on all is tried. */
+static void compression_is_tried_where_it_pays(void **state) {
+    (void)state;
+    struct rdb_buffer b = {0};
+    for (unsigned i = 0; i < 60; i++) assert_int_equal(put_100(&b, true), 102);
+    assert_true(put_100(&b, false) < 30);
+    for (unsigned i = 0; i < 200; i++) assert_int_equal(put_100(&b, true), 102);
+    unsigned as_it_was = 0;
+    while (put_100(&b, false) > 30) as_it_was++;
+    assert_in_range(as_it_was, 1, 31);
+    for (unsigned i = 0; i < 60; i++) assert_true(put_100(&b, false) < 30);
+    rdb_buffer_drop(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_string_is_written_in_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_entry_has_its_time_its_idleness_and_its_key, setup, teardown),
         cmocka_unit_test(lengths_and_numbers_take_as_few_bytes_as_they_can),
+        cmocka_unit_test(compression_is_tried_where_it_pays),
         cmocka_unit_test_setup_teardown(damage_leaves_nothing_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(packed_forms_are_read_or_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_small_sorted_set_has_no_negative_zero, setup, teardown),
