@@ -110,21 +110,34 @@ static bool compressed(struct rdb_buffer *b, const char *text, size_t size) {
     return true;
 }
 
-/* One that is known not to read like an integer. */
-static bool put_text(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
-    if (!rdb_buffer_room(b, size + 1 + 2 * LENGTH_MAX)) return false;
-    if (compress && size >= COMPRESS_MIN && size <= COMPRESS_MAX && compressed(b, text, size)) return true;
+/* The room that a string needs, however it is put. */
+static inline size_t string_room(size_t size) { return size + 1 + 2 * LENGTH_MAX; }
+
+/* One that is known not to read like an integer. There is room. */
+static inline void write_text(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+    if (compress && size >= COMPRESS_MIN && size <= COMPRESS_MAX && compressed(b, text, size)) return;
     uint8_t *to = write_length(b->bytes + b->length, size);
     memcpy(to, text, size);
     b->length = (size_t)(to - b->bytes) + size;
+}
+
+static bool put_text(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+    if (!rdb_buffer_room(b, string_room(size))) return false;
+    write_text(b, text, size, compress);
     return true;
 }
 
-bool rdb_put_string(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+/* As Redis: what fits into 32 bits. There is room. */
+static inline void write_string(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
     int64_t v;
-    /* As Redis: what fits into 32 bits. */
-    if (size <= 11 && size && parse_int64(text, size, &v) && v == (int32_t)v) return rdb_put_int(b, v);
-    return put_text(b, text, size, compress);
+    if (size <= 11 && size && parse_int64(text, size, &v) && v == (int32_t)v) rdb_put_int(b, v);
+    else write_text(b, text, size, compress);
+}
+
+bool rdb_put_string(struct rdb_buffer *b, const char *text, size_t size, bool compress) {
+    if (!rdb_buffer_room(b, string_room(size))) return false;
+    write_string(b, text, size, compress);
+    return true;
 }
 
 /* ---- opcodes ---- */
@@ -173,7 +186,23 @@ bool rdb_put_entry_head(struct rdb_buffer *b, const struct entry *e, const struc
     return rdb_put_byte(b, type) && rdb_put_string(b, entry_key(e), entry_key_size(e), o->compress);
 }
 
+/* The most usual entry: a string that lies within it, and no time. */
+static inline bool is_plain(const struct entry *e, const struct rdb_entry_options *o) {
+    return entry_type(e) == TYPE_STRING && (entry_encoding(e) == ENC_EMBEDDED || entry_encoding(e) == ENC_RAW) && !entry_expires(e) &&
+        o->idle_s == RDB_NO_IDLE;
+}
+
+static bool put_plain(struct rdb_buffer *b, const struct entry *e, bool compress) {
+    uint32_t key_size = entry_key_size(e);
+    if (!rdb_buffer_room(b, 1 + string_room(key_size) + string_room(e->value_size))) return false;
+    b->bytes[b->length++] = RDB_STRING;
+    write_string(b, entry_key(e), key_size, compress);
+    write_string(b, entry_value(e), e->value_size, compress);
+    return true;
+}
+
 bool rdb_put_entry(struct rdb_buffer *b, struct shard *s, const struct entry *e, const struct rdb_entry_options *o) {
+    if (is_plain(e, o)) return put_plain(b, e, o->compress);
     size_t before = b->length;
     struct rdb_value v;
     if (rdb_put_entry_head(b, e, o)) {

@@ -30,10 +30,10 @@ void snapshot_fail(struct shard *s, struct snapshot *x) {
 
 /* ---- entries ---- */
 
-bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e) {
+bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e, bool compress) {
     struct rdb_buffer *b = &x->chunk;
     size_t before = b->length;
-    struct rdb_entry_options o = {.compress = x->compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, e) : RDB_NO_IDLE};
+    struct rdb_entry_options o = {.compress = compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, e) : RDB_NO_IDLE};
     if (x->chunk_db != number) {
         if (!rdb_put_select(b, number)) return false;
         x->chunk_db = number;
@@ -63,7 +63,7 @@ static bool visit_write(void *arg, table_slot *slot) {
         if (!snapshot_value_new(v->s, x, x->table, slot, v->number)) snapshot_fail(v->s, x);
         return false;
     }
-    if (!snapshot_write_entry(v->s, x, v->number, table_entry(*slot))) {
+    if (!snapshot_write_entry(v->s, x, v->number, table_entry(*slot), x->compress)) {
         snapshot_fail(v->s, x);
         return false;
     }
@@ -202,7 +202,7 @@ void snapshot_image(struct shard *s, struct db *db, table_slot *slot) {
         snapshot_value_whole(s, x, &db->keys, table_entry(*slot));
         return;
     }
-    if (!snapshot_write_entry(s, x, x->numbers[db->id], table_entry(*slot))) {
+    if (!snapshot_write_entry(s, x, x->numbers[db->id], table_entry(*slot), false)) { /* somebody waits for it */
         snapshot_fail(s, x);
         return;
     }

@@ -66,7 +66,7 @@ static inline void snapshot_look_for_room(struct snapshot *x) { x->roomy = x->si
 void snapshot_fail(struct shard *s, struct snapshot *x);
 void snapshot_put_chunk(struct shard *s, struct snapshot *x);
 /* The entry goes into the chunk. False: no memory. */
-bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e);
+bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, const struct entry *e, bool compress);
 
 /* Takes an entry that is not marked, as a value for itself, and marks it. NULL: no memory. */
 struct snapshot_value *snapshot_value_new(struct shard *s, struct snapshot *x, const struct table *t, table_slot *slot, uint32_t number);

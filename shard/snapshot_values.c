@@ -121,7 +121,8 @@ static void put_piece(struct shard *s, struct snapshot *x, struct snapshot_value
 
 /* About so many bytes more. Of none is written what is small: it goes into the chunk. */
 static enum rdb_step step(struct shard *s, struct snapshot *x, struct snapshot_value *v, size_t bytes) {
-    if (!v->begun && !rdb_is_large(v->entry)) return snapshot_write_entry(s, x, v->number, v->entry) ? RDB_DONE : RDB_NO_MEMORY;
+    if (!v->begun && !rdb_is_large(v->entry))
+        return snapshot_write_entry(s, x, v->number, v->entry, x->compress) ? RDB_DONE : RDB_NO_MEMORY;
     if (!v->begun && !begin(x, s, v)) return RDB_NO_MEMORY;
     enum rdb_step result = rdb_value_step(&v->value, s, v->entry, &v->bytes, bytes);
     if (result == RDB_DONE || v->bytes.length >= SNAPSHOT_CHUNK_BYTES) put_piece(s, x, v, result == RDB_DONE);

@@ -194,3 +194,11 @@ def test_a_block_is_rewritten_where_it_stands_or_added_at_the_end():
 def test_a_picture_has_a_bar_for_every_figure():
     picture = ElementTree.fromstring(bars('a < b', ['one', 'two'], {'x': [Spread([1, 2]), Spread([3])], 'y': [Spread([4]), Spread([5])]}))
     assert len(picture.findall('{http://www.w3.org/2000/svg}rect')) == 1 + 2 + 4
+
+
+def test_saving(darter):
+    environment = dict(os.environ, DARTER=str(darter), KEYS='3000', ROUNDS='1', BEFORE_MS='50')
+    done = subprocess.run([os.path.join(ROOT, 'tools', 'bench'), 'saving'], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line for line in done.stdout.splitlines() if re.match(r'\| (redis-server|darter): (GET|SET), (1|16) deep \| [\d.]+ x \|', line)]
+    assert len(rows) == 8, done.stdout
