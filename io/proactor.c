@@ -82,14 +82,14 @@ void backend_finish(struct proactor *p) {
 /* ---- what a stream wants ---- */
 
 int proactor_add(struct proactor *p, struct stream *s) {
-    *s = (struct stream){.fd = s->fd};
+    *s = (struct stream){.fd = s->fd, .kind = s->kind};
     int error = p->ops->add(p, s);
     if (!error) backend_unsettle(p, s);
     return error;
 }
 
 int proactor_connect(struct proactor *p, struct stream *s, const struct sockaddr *address, socklen_t size) {
-    *s = (struct stream){.fd = s->fd, .connecting = true};
+    *s = (struct stream){.fd = s->fd, .kind = s->kind, .connecting = true};
     int error = p->ops->add(p, s);
     if (!error) p->ops->connect(p, s, address, size);
     return error;

@@ -36,8 +36,8 @@ struct proactor_options {
     uint32_t buffer_count;   /* a power of two, e.g. 128 */
 };
 
-/* A connected socket as the proactor sees it: one cache line. Embedded in the caller's connection object; zero it, set fd, then
- * proactor_add() or proactor_connect(). All fields but fd are the proactor's own. The caller may free it only after EV_REMOVED. */
+/* A connected socket as the proactor sees it: one cache line. Embedded in the caller's connection object; zero it, set fd (and kind), then
+ * proactor_add() or proactor_connect(). All fields but fd and kind are the proactor's own. The caller may free it only after EV_REMOVED. */
 struct stream {
     int fd;
     uint8_t armed;       /* what the kernel watches for us. io_uring: which receive; epoll: the EPOLL bits */
@@ -50,6 +50,7 @@ struct stream {
     bool vectored : 1;          /* ... of more than one iovec: send_rest counts, else send_at */
     bool connecting : 1;        /* neither receives nor sends yet */
     bool local : 1;             /* io_uring: a Unix socket */
+    uint8_t kind : 2;           /* the caller's: what it is embedded in */
     int16_t error;              /* of the due events */
     struct stream *prev, *next; /* in that list */
     char *direct;               /* recv_into: where to go on, */

@@ -90,6 +90,30 @@ const char *socket_look_up(const char *name, char out[SOCKET_NUMBERS_SIZE]) {
     return NULL;
 }
 
+bool socket_find(const char *host, uint16_t port, bool waits, struct socket_addresses *out) {
+    struct addrinfo hints = {.ai_flags = waits ? 0 : AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *found;
+    out->n = 0;
+    if (!*host || getaddrinfo(host, NULL, &hints, &found)) return false;
+    for (const struct addrinfo *f = found; f && out->n < SOCKET_ADDRESSES_MAX; f = f->ai_next) {
+        union address a = {0};
+        if (f->ai_family != AF_INET && f->ai_family != AF_INET6) continue;
+        memcpy(&a, f->ai_addr, f->ai_addrlen);
+        if (f->ai_family == AF_INET6) a.v6.sin6_port = htons(port);
+        else a.v4.sin_port = htons(port);
+        out->at[out->n] = a.storage;
+        out->sizes[out->n++] = f->ai_addrlen;
+    }
+    freeaddrinfo(found);
+    return out->n;
+}
+
+int socket_for(const struct sockaddr_storage *address) {
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -errno;
+    socket_tune(fd, true, 0);
+    return fd;
+}
+
 int socket_listen_tcp(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, false); }
 
 int socket_listen_tcp_shared(const char *address, uint16_t port, int backlog) { return listen_tcp(address, port, backlog, true); }

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #define SOCKET_NUMBERS_SIZE 16 /* of an IPv4 address: "255.255.255.255" */
@@ -32,6 +33,18 @@ void socket_share_port(int fd, bool share);
 bool socket_is_address(const char *text);
 /* Finds the first IPv4 address of a host, as the system's resolver does, which may ask name servers and take seconds. NULL, or what went wrong. */
 const char *socket_look_up(const char *name, char out[SOCKET_NUMBERS_SIZE]);
+
+/* Where to connect to: the addresses of a host, in the order in which the system's resolver gives them. */
+#define SOCKET_ADDRESSES_MAX 4u
+struct socket_addresses {
+    uint32_t n;
+    socklen_t sizes[SOCKET_ADDRESSES_MAX];
+    struct sockaddr_storage at[SOCKET_ADDRESSES_MAX];
+};
+/* Finds them. waits false: of a host in numbers only, at once; true: of a name too, which may ask name servers and take seconds. False: it has none. */
+bool socket_find(const char *host, uint16_t port, bool waits, struct socket_addresses *out);
+/* A non-blocking socket for proactor_connect() to such an address. Returns the descriptor, or a negative errno. */
+int socket_for(const struct sockaddr_storage *address);
 
 /* Listens on a path. A socket file that is there already is replaced if nobody answers on it, else -EADDRINUSE (-EEXIST: it is no socket).
  * mode: its permission bits, e.g. 0700; 0: as the umask gives. The file stays when the socket is closed. Returns the descriptor, or a

@@ -13,7 +13,7 @@
 
 static const struct command *const families[] = {commands_string, commands_generic, commands_expire, commands_connection, commands_server,
     commands_transaction, commands_hash, commands_hash_expiry, commands_set, commands_list, commands_bitmap, commands_hyperloglog,
-    commands_zset, commands_geo, commands_sort, commands_dump};
+    commands_zset, commands_geo, commands_sort, commands_dump, commands_migrate};
 #define N_FAMILIES (sizeof families / sizeof *families)
 
 static struct command *rows; /* all top-level rows, copied, with what is filled in at start */

@@ -177,8 +177,8 @@ typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t
 /* Keys among the arguments: n of them, step apart from first on (hop_key_at). */
 struct key_range {
     uint32_t n;
-    uint8_t first, step;
-    bool anywhere; /* any other key may be read, too: SORT BY */
+    uint8_t first, step; /* first 0: the arguments can't be (COMMAND GETKEYS says so) */
+    bool anywhere;       /* any other key may be read, too: SORT BY */
 };
 /* Where keys are that no range of a key spec tells of. The n that it is given is 1. */
 typedef void find_keys_fn(const struct arg *argv, uint32_t argc, struct key_range *out);
@@ -223,7 +223,7 @@ struct command {
 /* A family: its rows end with a row without a name. */
 extern const struct command commands_string[], commands_generic[], commands_expire[], commands_connection[], commands_server[],
     commands_transaction[], commands_hash[], commands_hash_expiry[], commands_set[], commands_list[], commands_bitmap[],
-    commands_hyperloglog[], commands_zset[], commands_geo[], commands_sort[], commands_dump[];
+    commands_hyperloglog[], commands_zset[], commands_geo[], commands_sort[], commands_dump[], commands_migrate[];
 
 /* Builds the lookup table from the families; call once before any thread starts. Aborts with a message if two rows collide. */
 void commands_init(void);

@@ -192,6 +192,11 @@ static const struct command_facts facts[] = {
     {.name = "ltrim", .arguments = "key%k0 start%i stop%i"},
     {.name = "memory|usage", .arguments = "key%k0 count%i=SAMPLES?"},
     {.name = "mget", .arguments = "key%k0*"},
+    {.name = "migrate",
+        .arguments = "host port%i key_or_empty_string{key%k0 empty_string%t=''} destination-db%i timeout%i COPY@3.0.0? REPLACE@3.0.0? "
+                     "authentication?{password=AUTH@4.0.7? username_password='AUTH2'@6.0.0?(username password)} key%k1=KEYS@3.0.6?*",
+        .history = "3.0.0 Added the `COPY` and `REPLACE` options.\n3.0.6 Added the `KEYS` option.\n4.0.7 Added the `AUTH` option.\n6.0.0 "
+                   "Added the `AUTH2` option."},
     {.name = "move", .arguments = "key%k0 db%i"},
     {.name = "mset", .arguments = "key_value*(key%k0 value)"},
     {.name = "msetnx", .arguments = "key_value*(key%k0 value)"},

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "server/course.h"
 #include "server/log.h"
 #include "server/multi.h"
 #include "server/outbox.h"
@@ -89,6 +90,7 @@ void conn_close(struct conn *c, bool after_reply) {
     c->state = CONN_CLOSING;
     conn_mark(c->thread, c);
     if (__builtin_expect(c->waiting != NULL, 0)) waiting_leave(c);
+    if (__builtin_expect(c->task != NULL, 0)) course_left(c->thread, c->task);
 }
 
 void conn_removed(struct thread *t, struct conn *c) {

@@ -102,6 +102,19 @@ bool course_disk(struct thread *t, struct task *k, const struct command *row, bo
     return task_to_disk(t, k, row);
 }
 
+bool course_wait(struct thread *t, struct task *k, void (*wait)(void *of)) {
+    struct disk_job *job = disk_waiter(t, k, true);
+    if (!job) return false;
+    job->wait = wait;
+    job->of = k->of;
+    disk_give(job);
+    return true;
+}
+
+void course_left(struct thread *t, struct task *k) {
+    if (k->kind == TASK_COURSE && k->course->left) k->course->left(t, k, k->of);
+}
+
 /* ---- */
 
 struct member *course_member(const struct task *k, const struct hop *piece) {

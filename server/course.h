@@ -5,6 +5,7 @@
  *   course_hold         every shard is to stand still; then course_held() says which they are, and their data are the task's until course_let_go()
  *   course_everywhere   while all are held: a PLAN_ALL command on every thread
  *   course_disk         a PLAN_DISK command
+ *   course_wait         anything that takes its time, on the disk's thread
  */
 #ifndef SERVER_COURSE_H
 #define SERVER_COURSE_H
@@ -24,6 +25,8 @@ struct task_course {
     void (*on)(struct thread *t, struct task *k, void *of);
     void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
+    void (*left)(struct thread *t, struct task *k,
+        void *of); /* its connection is closing: nobody waits for it; may be told twice. NULL: it goes on */
     /* What waits in the name of a piece of order PIECE_LOCAL; of whoever holds the shard. */
     struct member *(*member)(const struct hop *piece);
 };
@@ -47,6 +50,11 @@ bool course_everywhere(struct thread *t, struct task *k, const struct task_comma
 void course_merge(struct thread *t, struct task *k, bool aside);
 /* The reply is in the output, or aside, when on() is called. False: no memory. */
 bool course_disk(struct thread *t, struct task *k, const struct command *row, bool aside);
+
+/* wait(of) is called there, then on(). False: no memory. */
+bool course_wait(struct thread *t, struct task *k, void (*wait)(void *of));
+/* conn.c: the connection of a task closes. */
+void course_left(struct thread *t, struct task *k);
 
 struct conn *course_conn(const struct task *k);
 /* The command that it was started for. */

@@ -14,7 +14,7 @@
 static struct mailbox jobs;
 static int wake = -1;
 static pthread_t handle;
-static struct disk_job stop; /* without work: the last one */
+static struct disk_job stop; /* with nothing to do: the last one */
 
 struct disk_job *disk_waiter(struct thread *t, struct task *k, bool quiet) {
     struct disk_job *job = mi_calloc(1, sizeof *job);
@@ -42,9 +42,10 @@ static void *run(void *unused) {
         if (read(wake, &times, sizeof times) < 0 && errno != EINTR) return unused;
         mailbox_collect(&jobs);
         for (struct disk_job *job; (job = (struct disk_job *)mailbox_next(&jobs));) {
-            if (!job->work) return unused;
+            if (!job->work && !job->wait) return unused;
             uint64_t start = cycles_now();
-            job->good = job->work(&job->config, job->why);
+            if (job->wait) job->wait(job->of);
+            else job->good = job->work(&job->config, job->why);
             job->cycles = cycles_now() - start;
             disk_give_back(job);
         }

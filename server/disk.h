@@ -22,6 +22,9 @@ struct disk_job {
     struct thread *thread;  /* that gets it back */
     struct task *task;
     disk_fn *work;
+    void (*wait)(void *
+            of); /* instead of work: something else that is to be waited for, of a course; not what it waits for, but of must live until it is back */
+    void *of;
     struct config config;
     bool good;
     bool quiet;      /* a course's: it replies itself */

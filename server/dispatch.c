@@ -257,7 +257,7 @@ static bool allowed(struct thread *t, struct conn *c, const struct command *row)
         reject(t, c, row, "NOAUTH Authentication required.");
         return false;
     }
-    if (__builtin_expect(c->multi != NULL, 0) && c->multi->on && row->flags & CMD_NO_MULTI) {
+    if (__builtin_expect(c->multi != NULL, 0) && c->multi->on && (row->flags & CMD_NO_MULTI || row->plan == PLAN_COURSE)) {
         reject(t, c, row, "ERR Command not allowed inside a transaction");
         return false;
     }

@@ -1,5 +1,7 @@
 /* DUMP and RESTORE: a key's value as RDB has it, with a footer: the format's version (2 bytes) and a checksum (8 bytes). In this file: DUMP, a large value in
  * slices; RESTORE; the rows. */
+#include "server/dump.h"
+
 #include <mimalloc.h>
 #include <stdio.h>
 
@@ -8,37 +10,26 @@
 #include "server/strings.h"
 #include "shard/crc64.h"
 #include "shard/rdb_read.h"
-#include "shard/rdb_write.h"
 
 #define FOOTER 10u
-/* Bytes that a slice writes, or copies to the reply: about 100 us. */
-#define SLICE_BYTES (64u << 10)
+/* Bytes that a slice copies to the reply: about 100 us. */
 #define SLICE_COPIED (512u << 10)
 
 /* ---- DUMP ---- */
-
-struct dump {
-    struct rdb_buffer text;
-    struct rdb_value value;
-    unsigned version;
-    bool written;
-    size_t summed, copied; /* bytes of the text */
-    uint64_t crc;
-};
-
-static bool dump_begin(struct dump *d, const struct entry *e) {
-    *d = (struct dump){.version = rdb_version_of(e)};
-    rdb_value_begin(&d->value, e, config_current()->rdbcompression);
-    return rdb_put_byte(&d->text, (uint8_t)rdb_type_of(e));
-}
 
 static void sum(struct dump *d) {
     d->crc = crc64(d->crc, d->text.bytes + d->summed, d->text.length - d->summed);
     d->summed = d->text.length;
 }
 
-/* Writes about so many bytes; the footer behind the last. */
-static enum rdb_step dump_step(struct dump *d, struct shard *s, const struct entry *e, size_t bytes) {
+bool dump_begin(struct dump *d, const struct entry *e) {
+    *d = (struct dump){.text = d->text, .version = rdb_version_of(e)};
+    d->text.length = 0;
+    rdb_value_begin(&d->value, e, config_current()->rdbcompression);
+    return rdb_put_byte(&d->text, (uint8_t)rdb_type_of(e));
+}
+
+enum rdb_step dump_step(struct dump *d, struct shard *s, const struct entry *e, size_t bytes) {
     enum rdb_step step = rdb_value_step(&d->value, s, e, &d->text, bytes);
     uint8_t version[2] = {(uint8_t)d->version, (uint8_t)(d->version >> 8)};
     if (step == RDB_DONE && !rdb_put_bytes(&d->text, version, sizeof version)) return RDB_NO_MEMORY;
@@ -51,7 +42,7 @@ static enum rdb_step dump_step(struct dump *d, struct shard *s, const struct ent
 }
 
 static void dump_at_once(struct shard *s, const struct entry *e, struct reply *r) {
-    struct dump d;
+    struct dump d = {0};
     if (dump_begin(&d, e) && dump_step(&d, s, e, SIZE_MAX) == RDB_DONE) reply_bulk(r, (const char *)d.text.bytes, d.text.length);
     else reply_no_memory(r);
     rdb_buffer_drop(&d.text);
@@ -95,12 +86,12 @@ static enum hop_result dump_slice(struct shard *s, struct hop *h, struct reply *
         reply_null(r);
         return dump_end(s, h, r);
     }
-    bool good = d || (d = mi_malloc(sizeof *d));
+    bool good = d || (d = mi_calloc(1, sizeof *d));
     if (good && !dump_of(h)) {
         good = dump_begin(d, k.entry);
         h->state = (uint64_t)(uintptr_t)d;
     }
-    if (good && dump_step(d, s, k.entry, SLICE_BYTES) != RDB_NO_MEMORY) return HOP_AGAIN;
+    if (good && dump_step(d, s, k.entry, DUMP_SLICE_BYTES) != RDB_NO_MEMORY) return HOP_AGAIN;
     reply_no_memory(r);
     return dump_end(s, h, r);
 }

@@ -72,13 +72,19 @@ static bool is_empty(const struct key_spec *k, const struct arg *argv, int64_t a
     return k->find == KEY_FIND_KEYNUM ? !range_of(k, argv, argc, &x) : k->find == KEY_FIND_RANGE && k->pos >= argc;
 }
 
-/* Of SORT, whose key specs do not tell where its target is. */
+/* Of SORT and MIGRATE, whose key specs do not tell where all their keys are. */
 static bool reply_found_keys(const struct command *row, const struct arg *argv, int64_t argc, struct reply *r, bool with_flags) {
     struct key_range x;
-    if (!row->find_keys || row->keys[row->n_key_specs - 1].begin != KEY_BEGIN_UNKNOWN) return false;
+    const struct key_spec *last = &row->keys[row->n_key_specs - 1];
+    if (!row->find_keys || (last->begin != KEY_BEGIN_UNKNOWN && !(last->flags & KEY_INCOMPLETE))) return false;
     command_keys(row, argv, (uint32_t)argc, &x);
+    if (!x.first) {
+        reply_error(r, "ERR Invalid arguments specified for command");
+        return true;
+    }
     reply_array(r, x.n);
-    for (uint32_t i = 0; i < x.n; i++) reply_key(r, &argv[x.first + i * x.step], row->keys[i ? row->n_key_specs - 1 : 0].flags, with_flags);
+    for (uint32_t i = 0; i < x.n; i++)
+        reply_key(r, &argv[x.first + i * x.step], row->keys[i ? row->n_key_specs - 1 : 0].flags & ~KEY_INCOMPLETE, with_flags);
     return true;
 }
 

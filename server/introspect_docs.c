@@ -101,7 +101,7 @@ static void reply_arguments(struct reply *r, const char *text);
 static void reply_argument(struct reply *r, const struct argument *a) {
     size_t flags = (size_t)a->optional + a->multiple + a->multiple_token;
     reply_map(r,
-        2 + (size_t)(a->key_spec >= 0) + (a->token.size != 0) + (a->since.size != 0) + (a->deprecated.size != 0) + (flags != 0) +
+        2 + (size_t)(a->key_spec >= 0) + (a->token.p != NULL) + (a->since.size != 0) + (a->deprecated.size != 0) + (flags != 0) +
             (a->inner != NULL));
     reply_name(r, a);
     reply_bulk_text(r, "type");
@@ -110,7 +110,7 @@ static void reply_argument(struct reply *r, const struct argument *a) {
         reply_bulk_text(r, "key_spec_index");
         reply_int(r, a->key_spec);
     }
-    if (a->token.size) reply_field(r, "token", &a->token);
+    if (a->token.p) reply_field(r, "token", &a->token);
     if (a->since.size) reply_field(r, "since", &a->since);
     if (a->deprecated.size) reply_field(r, "deprecated_since", &a->deprecated);
     if (flags) {

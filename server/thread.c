@@ -20,6 +20,7 @@
 #include "server/lend.h"
 #include "server/listeners.h"
 #include "server/log.h"
+#include "server/migrate.h"
 #include "server/monitor.h"
 #include "server/outbox.h"
 #include "server/pause.h"
@@ -196,6 +197,10 @@ static void take_events(struct thread *t) {
     struct event e;
     while (proactor_next(t->proactor, &e)) {
         struct conn *c = (struct conn *)e.stream;
+        if (__builtin_expect(e.stream && e.stream->kind == STREAM_MIGRATE, 0)) {
+            migrate_event(t, &e);
+            continue;
+        }
         switch (e.kind) {
         case EV_RECV:
             t->stats.reads++;
@@ -293,6 +298,8 @@ static uint64_t next_deadline(const struct thread *t) {
     uint64_t deadline = t->next_timeout_ns ? t->next_timeout_ns : UINT64_MAX;
     uint64_t parked = deadlines_next_ns(&t->deadlines);
     if (parked < deadline) deadline = parked;
+    uint64_t migrating = deadlines_next_ns(&t->migrate_deadlines);
+    if (migrating < deadline) deadline = migrating;
     if (!t->id && t->config->n_save && t->now_ns + SAVE_POINTS_NS < deadline) deadline = t->now_ns + SAVE_POINTS_NS;
     if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
@@ -361,6 +368,7 @@ static void *thread_run(void *arg) {
         take_events(t);
         if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) pause_end(t);
         if (deadlines_next_ns(&t->deadlines) <= t->now_ns) waiting_check(t);
+        if (deadlines_next_ns(&t->migrate_deadlines) <= t->now_ns) migrate_check(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
         more = run_slices(t);
@@ -525,6 +533,8 @@ void thread_drop(struct thread *t) {
     mi_free(t->free_slots);
     mi_free(t->held);
     deadlines_drop(&t->deadlines);
+    migrate_drop_all(t);
+    deadlines_drop(&t->migrate_deadlines);
     mi_free(t->resume);
     for (uint32_t i = 0; i < t->token_n; i++) mi_free(t->token_queue[(t->token_first + i) % t->token_capacity]);
     mi_free(t->token_queue);

@@ -41,9 +41,13 @@
 #define FANOUT_KEYS_MAX 512u /* keys of one piece: bounds how long a shard is busy with it */
 
 struct conn;
+struct migrate;
 struct task;
 struct tick;
 struct batch;
+
+/* stream.kind: what has it first. */
+enum { STREAM_CONN, STREAM_MIGRATE };
 
 /* What only the sender reads of a hop: whose it is, and its place in that connection's order. */
 struct own {
@@ -227,7 +231,9 @@ struct thread {
     struct conn **slots; /* the same, each in a place that it keeps */
     uint32_t n_slots, slots_capacity, *free_slots, n_free_slots;
     struct deadlines deadlines; /* of parked commands */
-    struct conn **held;         /* they wait for the end of CLIENT PAUSE */
+    struct migrate *migrates;   /* list of all that go to other servers */
+    struct deadlines migrate_deadlines;
+    struct conn **held; /* they wait for the end of CLIENT PAUSE */
     uint32_t n_held, held_capacity;
     struct client_memory client_memory;
     uint64_t pause_until_ns;       /* 0: no pause */

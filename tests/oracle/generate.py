@@ -595,6 +595,14 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
     def do_time(self):
         return self.pick([[b'TIME'], [b'TIME', b'x']])
 
+    def do_migrate(self):
+        """To where nobody listens."""
+        command = [b'MIGRATE', self.pick([b'127.0.0.1', b'127.0.0.1', b'']), self.pick([b'1', b'x', b'', b'65537']), self.pick([b'', self.key()]), self.pick([b'0', b'9', b'x', b'']),
+                   self.pick([b'60000', b'60000', b'1.5', b''])]
+        for _ in range(self.rng.randrange(3)):
+            command += self.pick([[b'COPY'], [b'replace'], [b'AUTH', b'password'], [b'auth2', b'user', b'password'], [b'AUTH'], [b'AUTH2', b'user'], [b'FOO']])
+        return command + self.pick([[], [b'KEYS'], [b'keys', self.key()], [b'KEYS', self.key(), self.key()]])
+
     def do_unknown(self):
         return [self.pick(NO_COMMANDS)] + [self.value() for _ in range(self.rng.randrange(5))]
 
@@ -681,8 +689,8 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
         """A command that may stand inside MULTI, or between."""
         while True:
             command = self.command()
-            # Of DEBUG Redis queues what is wrong. And a BITFIELD that only makes its value longer is no change in Redis.
-            if command[0].upper() not in (*ALONE, b'DEBUG') and b'FAIL' not in command:
+            # Of DEBUG Redis queues what is wrong, and it queues MIGRATE. And a BITFIELD that only makes its value longer is no change in Redis.
+            if command[0].upper() not in (*ALONE, b'DEBUG', b'MIGRATE') and b'FAIL' not in command:
                 return command
 
     def transaction(self):
@@ -759,6 +767,6 @@ WEIGHTS = {
     'do_msetnx_free': 5, 'do_lcs': 5, 'do_del': 14, 'do_exists': 10, 'do_type': 6, 'do_expire': 40, 'do_ttl': 30, 'do_persist': 8, 'do_rename': 14,
     'do_copy': 14, 'do_move': 8, 'do_randomkey': 3, 'do_keys': 6, 'do_scan_error': 4, 'do_dbsize': 6, 'do_object': 12, 'do_select': 6, 'do_swapdb': 3,
     'do_setbit': 16, 'do_getbit': 6, 'do_bitcount': 14, 'do_bitpos': 14, 'do_bitfield': 24, 'do_bitop': 16, 'do_pfadd': 24, 'do_pfcount': 16, 'do_pfmerge': 10, 'do_pfdebug': 5, 'do_hll_value': 14,
-    'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4,
+    'do_flush': 2, 'do_ping': 8, 'do_hello': 3, 'do_client': 5, 'do_client_others': 16, 'do_command': 14, 'do_config': 30, 'do_slowlog': 6, 'do_latency': 6, 'do_memory': 8, 'do_debug': 10, 'do_auth': 2, 'do_reset': 1, 'do_time': 1, 'do_unknown': 4, 'do_migrate': 6,
     **GEO_WEIGHTS, **HASH_WEIGHTS, **LIST_WEIGHTS, **SET_WEIGHTS, **SORTING_WEIGHTS, **ZSET_WEIGHTS,
 }

@@ -1,0 +1,21 @@
+/* MIGRATE: keys go to another server, as DUMP and RESTORE have them. server/migrate.c has the states.
+ *
+ * Nothing of it ever blocks the thread: it connects, writes and reads by the thread's proactor, and each wait has a deadline. The keys are held by the intents of a
+ * transaction until the target has answered.
+ */
+#ifndef SERVER_MIGRATE_H
+#define SERVER_MIGRATE_H
+
+#include "server/command.h"
+
+struct event;
+struct migrate;
+
+/* An event of a stream of the kind STREAM_MIGRATE. */
+void migrate_event(struct thread *t, const struct event *e);
+/* Some deadlines of thread.migrate_deadlines have come. */
+void migrate_check(struct thread *t);
+/* The process ends: frees what is left of the thread's, once its proactor is closed. */
+void migrate_drop_all(struct thread *t);
+
+#endif

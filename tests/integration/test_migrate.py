@@ -1,0 +1,363 @@
+"""MIGRATE: to redis-server and back, and between two Darters; options and errors; targets that fail in every way; who waits meanwhile, leaves, is killed."""
+import random
+import socket
+import threading
+
+import pytest
+from resp import Error, encode
+from server import free_port, wait_for
+from test_dump import content, make
+
+LONG_MS = 100000
+
+
+class Target:
+    """A server that does what a test says: for each connection, script(socket) on a thread."""
+
+    def __init__(self, script):
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.port = self.listener.getsockname()[1]
+        self.script = script
+        self.connections = []
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._run, args=(connection,), daemon=True).start()
+
+    def _run(self, connection):
+        try:
+            self.script(connection)
+        except (OSError, ValueError):
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+        for c in self.connections:
+            try:
+                c.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            c.close()
+
+
+def arguments(connection):
+    """The commands that come, as lists of arguments; ends with the connection."""
+    stream = connection.makefile('rb')
+    while True:
+        head = stream.readline()
+        if not head:
+            return
+        args = []
+        for _ in range(int(head[1:])):
+            size = int(stream.readline()[1:])
+            args.append(stream.read(size))
+            stream.read(2)
+        yield args
+
+
+def answering(*answers):
+    """Answers the first commands so, and ends; None: is silent from there on, until the other side ends."""
+    def script(connection):
+        left = list(answers)
+        for _ in arguments(connection):
+            if left[0] is None:
+                while connection.recv(65536):
+                    pass
+                return
+            connection.sendall(left.pop(0))
+            if not left:
+                connection.shutdown(socket.SHUT_RDWR)
+                return
+    return script
+
+
+def migrate(port, *keys, timeout=LONG_MS, options=(), db=0):
+    return ['MIGRATE', '127.0.0.1', port, '', db, timeout, *options, 'KEYS', *keys]
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_all_types_go_to_redis_and_back(server, reference, seed):
+    ours, theirs = server.client(), reference.client()
+    rng = random.Random(seed)
+    theirs.command('FLUSHALL')
+    shows = []
+    for i in range(40):
+        key = b'key:%d' % i
+        shows.append(make(ours, rng, key))
+        if rng.randrange(3) == 0:
+            ours.command('PEXPIRE', key, LONG_MS + i)
+    before = [content(ours, show) for show in shows]
+    times = [ours.command('PTTL', show[1]) for show in shows]
+    keys = [show[1] for show in shows]
+    for a, b, port in ((ours, theirs, reference.port), (theirs, ours, server.port)):
+        assert a.command(*migrate(port, *keys[:20])) == b'OK'
+        for key in keys[20:]:
+            assert a.command('MIGRATE', '127.0.0.1', port, key, 0, LONG_MS) == b'OK'
+        assert a.command('DBSIZE') == 0
+        assert b.command('DBSIZE') == len(keys)
+        assert [content(b, show) for show in shows] == before
+        for show, was in zip(shows, times):
+            now = b.command('PTTL', show[1])
+            assert now == was if was < 0 else 0 < now <= was
+    assert ours.command(*migrate(reference.port, *keys)) == b'OK'
+    theirs.command('FLUSHALL')
+
+
+@pytest.mark.each_back_end
+def test_between_two_servers_many_keys_and_long_values(server, start):
+    other = start()
+    a, b = server.client(), other.client()
+    keys = [b'key:%d' % i for i in range(3000)]
+    for at in range(0, len(keys), 500):
+        a.command('MSET', *(x for key in keys[at:at + 500] for x in (key, b'v' + key)))
+    a.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    long = random.Random(1).randbytes(12 << 20)
+    a.command('SET', 'long', long)
+    a.command('SADD', 'set', *('member:%d' % i for i in range(30000)))
+    members = sorted(bytes(x) for x in a.command('SMEMBERS', 'set'))
+    assert a.command(*migrate(other.port, 'nobody', *keys, 'long', 'set', 'long')) == b'OK' or a.command('EXISTS', 'long') == 0
+    assert a.command('DBSIZE') == 0
+    assert b.command('DBSIZE') == len(keys) + 2
+    assert bytes(b.command('GET', 'long')) == long
+    assert sorted(bytes(x) for x in b.command('SMEMBERS', 'set')) == members
+    assert b.command('MGET', *keys) == [b'v' + key for key in keys]
+
+
+def test_options_and_errors_are_those_of_redis(server, reference):
+    closed = free_port()
+    told = []
+
+    def collect(connection):
+        for args in arguments(connection):
+            told.append([args[0], *args[1:3], *args[4:]])
+            connection.sendall(b'-BUSYKEY x\r\n' if args[0] == b'RESTORE' and args[1] == b'j' else b'+OK\r\n')
+
+    with Target(collect) as target:
+        def calls(port):
+            return [
+                ('MIGRATE',), ('MIGRATE', 'h', 1, 'k', 0), ('MIGRATE', 'h', 1, 'k', 0, 10, 'FOO'), ('MIGRATE', 'h', 1, 'k', 0, 10, 'AUTH'), ('MIGRATE', 'h', 1, 'k', 0, 10, 'AUTH2', 'u'),
+                ('MIGRATE', 'h', 1, 'k', 0, 10, 'KEYS', 'k'), ('MIGRATE', 'h', 1, '', 'x', 10), ('MIGRATE', 'h', 1, 'k', 0, 'x'), ('MIGRATE', 'h', 1, 'k', '9' * 30, 10), ('MIGRATE', 'h', 1, 'none', 0, 10),
+                ('MIGRATE', 'h', 1, '', 0, 10, 'KEYS'), ('MIGRATE', 'h', 1, '', 0, 10), ('MIGRATE', '127.0.0.1', closed, 'k', 0, LONG_MS), ('MIGRATE', '127.0.0.1', 'none', 'k', 0, LONG_MS), ('MIGRATE', '', 1, 'k', 0, -1),
+                ('MIGRATE', '127.0.0.1', port, '', 0, LONG_MS, 'replace', 'auth', 'a', 'AUTH2', 'user', 'pass word', 'keys', 'k', 'j'), ('EXISTS', 'k', 'j'),
+                ('SET', 'k', 'v'), ('MIGRATE', 'localhost', port, 'k', 7, LONG_MS, 'COPY', 'COPY'), ('EXISTS', 'k'),
+                ('COMMAND', 'GETKEYS', 'MIGRATE', 'h', 1, 'k', 0, 10, 'COPY'), ('COMMAND', 'GETKEYS', 'MIGRATE', 'h', 1, '', 0, 10, 'AUTH', 'KEYS', 'KEYS', 'k', 'j'), ('COMMAND', 'GETKEYS', 'MIGRATE', 'h', 1, 'k', 0, 10, 'KEYS', 'j'),
+                ('COMMAND', 'GETKEYSANDFLAGS', 'MIGRATE', 'h', 1, '', 0, 10, 'KEYS', 'k', 'j'), ('COMMAND', 'GETKEYS', 'MIGRATE', 'h', 1, '', 0, 10, 'KEYS')]
+        seen = []
+        for which in (server, reference):
+            c = which.client()
+            c.command('FLUSHALL')
+            c.command('SET', 'k', 'v')
+            c.command('SET', 'j', 'v', 'PX', LONG_MS)
+            told.clear()
+            replies = [c.command(*map(str, call)) for call in calls(target.port)]
+            assert len(told) == 6, (which.kind, told, replies)
+            times = [x for x in told if x[0] == b'RESTORE']
+            assert len(times) == 3 and all(x[2] == b'0' or 0 < int(x[2]) <= LONG_MS for x in times)
+            seen.append((replies, sorted([x[0], x[1], *x[3:]] for x in told)))
+            c.command('FLUSHALL')
+        ours, theirs = seen
+        for call, a, b in zip(calls('PORT'), ours[0], theirs[0]):
+            assert a == b, call
+        assert ours[1] == theirs[1]
+
+
+def test_a_password_of_the_target(server, start):
+    other = start(options=[('requirepass', 'secret')])
+    c = server.client()
+    c.command('SET', 'k', 'v')
+    refused = c.command('MIGRATE', '127.0.0.1', other.port, 'k', 0, LONG_MS)
+    assert refused == Error(b'ERR Target instance replied with error: NOAUTH Authentication required.')
+    assert b'WRONGPASS' in c.command('MIGRATE', '127.0.0.1', other.port, 'k', 0, LONG_MS, 'AUTH', 'wrong')
+    assert c.command('EXISTS', 'k') == 1
+    assert c.command('MIGRATE', '127.0.0.1', other.port, 'k', 0, LONG_MS, 'AUTH2', 'default', 'secret', 'COPY') == b'OK'
+    assert c.command('MIGRATE', '127.0.0.1', other.port, 'k', 3, LONG_MS, 'AUTH', 'secret') == b'OK'
+    assert c.command('EXISTS', 'k') == 0
+    d = other.client()
+    d.command('AUTH', 'secret')
+    assert d.command('GET', 'k') == b'v'
+
+
+@pytest.mark.parametrize('said,deleted', [
+    ([b'+OK\r\n', b'+OK\r\n', b'-ERR no\r\n', b'+OK\r\n', b'+OK\r\n'], 3),
+    ([b'-ERR no\r\n', b'+OK\r\n', b'+OK\r\n', b'+OK\r\n', b'+OK\r\n'], 0)])
+def test_what_the_target_has_is_deleted_and_what_it_refused_stays(server, said, deleted):
+    c = server.client()
+    keys = ['{tag}%d' % i for i in range(4)]
+    c.command('MSET', *(x for key in keys for x in (key, 'v')))
+    with Target(answering(*said)) as target:
+        assert c.command(*migrate(target.port, *keys)) == Error(b'ERR Target instance replied with error: ERR no')
+    assert c.command('EXISTS', *keys) == 4 - deleted
+
+
+FAULTS = {
+    'says nothing': (answering(None), b'IOERR error or timeout reading to target instance', 0, 300),
+    'ends at once': (answering(b'+OK\r\n'), b'IOERR error or timeout', 0, LONG_MS),
+    'ends in the middle': (answering(b'+OK\r\n', b'+OK\r\n', b'+OK\r\n'), b'IOERR error or timeout', 2, LONG_MS),
+    'is silent in the middle': (answering(b'+OK\r\n', b'+OK\r\n', b'+OK\r\n', None), b'IOERR error or timeout reading to target instance', 2, 300),
+    'says too much': (answering(b'+OK\r\n' * 50), b'IOERR error or timeout', 4, LONG_MS),
+    'has no end of a line': (answering(b'+' + b'x' * 5000), b'IOERR error or timeout', 0, LONG_MS),
+    'ends in a line': (answering(b'+OK\r\n', b'+OK\r\n+O'), b'IOERR error or timeout', 1, LONG_MS)}
+
+
+@pytest.mark.parametrize('how', FAULTS)
+def test_a_target_that_fails(server, how):
+    script, error, moved, timeout = FAULTS[how]
+    c = server.client()
+    keys = ['{tag}%d' % i for i in range(4)]
+    c.command('MSET', *(x for key in keys for x in (key, 'v')))
+    with Target(script) as target:
+        reply = c.command(*migrate(target.port, *keys, timeout=timeout))
+    if how == 'says too much':  # what was asked may have been answered by then
+        assert reply == b'OK' or reply.startswith(error)
+        return
+    assert isinstance(reply, Error) and reply.startswith(error), reply
+    assert c.command('EXISTS', *keys) == 4 - moved
+    assert c.command('SET', keys[0], 'again') == b'OK'
+
+
+def test_a_long_value_for_a_target_that_does_not_read(server):
+    c = server.client()
+    c.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    c.command('SET', 'long', random.Random(2).randbytes(32 << 20))
+
+    def stuck(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.recv(100)
+
+    with Target(stuck) as target:
+        assert c.command('MIGRATE', '127.0.0.1', target.port, 'long', 0, 500) == Error(b'IOERR error or timeout writing to target instance')
+    assert c.command('STRLEN', 'long') == 32 << 20
+
+
+def test_to_itself_ends_with_the_timeout(server):
+    c, d = server.client(), server.client()
+    c.command('MSET', 'k', 'v', 'j', 'w')
+    assert c.command(*migrate(server.port, 'k', 'j', timeout=300)) == Error(b'IOERR error or timeout reading to target instance')
+    assert c.command('MGET', 'k', 'j') == [b'v', b'w']
+    assert d.command('PING') == b'PONG'
+    assert c.command('MIGRATE', '127.0.0.1', server.port, 'k', 1, 300) == Error(b'IOERR error or timeout reading to target instance')
+
+
+def under_way(server, script, *keys, options=()):
+    """A MIGRATE that stands still at its target: (client, target)."""
+    c = server.client()
+    target = Target(script)
+    c.send(encode(*map(str, migrate(target.port, *keys, options=options))))
+    wait_for(lambda: target.connections)
+    return c, target
+
+
+def test_keys_are_held_and_others_are_not(server):
+    d = server.client()
+    d.command('MSET', 'k', 'v', 'other', 'w')
+    answer = threading.Event()
+
+    def script(connection):
+        for args in arguments(connection):
+            if args[0] == b'RESTORE':
+                answer.wait()
+            connection.sendall(b'+OK\r\n')
+
+    c, target = under_way(server, script, 'k')
+    with target:
+        writer, reader = server.client(), server.client()
+        writer.send(encode('APPEND', 'k', 'new'))
+        for i in range(20):
+            assert reader.command('SET', 'other', i) == b'OK'
+        assert reader.command('PING') == b'PONG'
+        assert writer.quiet()
+        answer.set()
+        assert c.read() == b'OK'
+        assert writer.read() == 3  # behind it: the key was gone
+    assert d.command('GET', 'k') == b'new'
+
+
+def test_with_copy_others_may_read(server):
+    d = server.client()
+    d.command('SET', 'k', 'v')
+    c, target = under_way(server, answering(b'+OK\r\n', None), 'k', options=['COPY'])
+    with target:
+        assert d.command('GET', 'k') == b'v'
+        d.send(encode('APPEND', 'k', 'x'))
+        assert d.quiet()
+    assert c.read().startswith(b'IOERR ')
+    assert d.read() == 2
+
+
+def test_the_connection_is_killed_meanwhile(server):
+    d = server.client()
+    d.command('SET', 'k', 'v')
+    c, target = under_way(server, answering(b'+OK\r\n', None), 'k')
+    with target:
+        assert d.command('CLIENT', 'KILL', 'ID', c_id(d, 'migrate')) == 1
+        assert d.command('GET', 'k') == b'v'  # which waits no longer
+
+
+def c_id(client, command):
+    lines = bytes(client.command('CLIENT', 'LIST')).decode().splitlines()
+    return next(line.split()[0][3:] for line in lines if 'cmd=%s ' % command in line)
+
+
+def test_the_client_leaves_meanwhile(server):
+    """What it began is done to its end, as in Redis."""
+    d = server.client()
+    d.command('SET', 'k', 'v')
+    gone = threading.Event()
+
+    def script(connection):
+        for args in arguments(connection):
+            if args[0] == b'RESTORE':
+                gone.wait()
+            connection.sendall(b'+OK\r\n')
+
+    c, target = under_way(server, script, 'k')
+    with target:
+        c.socket.shutdown(socket.SHUT_WR)
+        assert d.command('PING') == b'PONG'
+        gone.set()
+        wait_for(lambda: d.command('EXISTS', 'k') == 0)
+
+
+def test_the_server_ends_meanwhile(server):
+    d = server.client()
+    d.command('MSET', 'k', 'v', 'j', 'v')
+    _, target = under_way(server, answering(b'+OK\r\n', None), 'k', 'j')
+    with target:
+        server.stop()
+
+
+def test_not_inside_a_transaction(server):
+    c = server.client()
+    c.command('SET', 'k', 'v')
+    c.command('MULTI')
+    assert c.command('MIGRATE', '127.0.0.1', server.port, 'k', 0, 10) == Error(b'ERR Command not allowed inside a transaction')
+    assert c.command('EXEC').startswith(b'EXECABORT')
+    assert c.command('GET', 'k') == b'v'
+
+
+def test_many_at_once_among_commands_over_several_shards(server, start):
+    other = start()
+    d = server.client()
+    clients = [server.client() for _ in range(8)]
+    for turn in range(10):
+        keys = ['k%d' % i for i in range(160)]
+        d.command('MSET', *(x for key in keys for x in (key, 'v%d' % turn)))
+        for i, c in enumerate(clients):
+            c.send(encode(*map(str, migrate(other.port, *keys[i * 20:i * 20 + 20], options=['REPLACE']))))
+            c.send(encode('MSET', *(x for key in keys[:3] for x in (key, 'new'))))
+        for c in clients:
+            assert c.read() in (b'OK', b'NOKEY')
+            assert c.read() == b'OK'
+        assert sorted(bytes(x) for x in other.client().command('KEYS', 'k*')) == sorted(k.encode() for k in keys)
