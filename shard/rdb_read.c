@@ -185,7 +185,7 @@ bool rdb_skip_string(struct rdb_source *x) {
 /* ---- what elements become ---- */
 
 /* A container that is being made of strings: elements; fields and values, or members and scores, in turn; with times every third is one. */
-struct making {
+struct rdb_making {
     struct rdb_source *x;
     struct shard *s;
     const struct rdb_limits *limits;
@@ -200,9 +200,14 @@ struct making {
     struct set set;
     struct zset zset;
     struct fields fields;
+    /* Elements that are counted. */
+    uint8_t rdb_type;
+    bool begun;
+    uint64_t left, first; /* first: of times, the one that the others are distances from */
+    struct rdb_text text;
 };
 
-static void make_begin(struct making *m, struct rdb_source *x, struct shard *s, const struct rdb_limits *limits, enum entry_type type) {
+static void make_begin(struct rdb_making *m, struct rdb_source *x, struct shard *s, const struct rdb_limits *limits, enum entry_type type) {
     memset(m, 0, sizeof *m);
     m->x = x;
     m->s = s;
@@ -215,20 +220,20 @@ static void make_begin(struct making *m, struct rdb_source *x, struct shard *s, 
     else m->fields = (struct fields){.memory = s->memory, .secret = s->secret};
 }
 
-static void make_drop(struct making *m) {
+static void make_drop(struct rdb_making *m) {
     if (m->type == TYPE_LIST) list_free(&m->list, &m->s->trash);
     else if (m->type == TYPE_SET) set_drop(m->s, &m->set);
     else if (m->type == TYPE_ZSET) zset_drop(m->s, &m->zset);
     else if (!fields_is_empty(&m->fields)) fields_free(&m->fields);
 }
 
-static bool no_memory(struct making *m) { return rdb_no_memory(m->x); }
+static bool no_memory(struct rdb_making *m) { return rdb_no_memory(m->x); }
 
 /* Whether the budget has room for one more of so many bytes, as it would be in a page or a node: what was made before it is counted already. */
-static bool may_take(struct making *m, size_t size) { return shard_fits(m->s, size + ELEMENT_ROOM) || no_memory(m); }
+static bool may_take(struct rdb_making *m, size_t size) { return shard_fits(m->s, size + ELEMENT_ROOM) || no_memory(m); }
 
 /* Another text, which stays. */
-static bool keep(struct making *m, struct rdb_text *t, const char *p, size_t size) {
+static bool keep(struct rdb_making *m, struct rdb_text *t, const char *p, size_t size) {
     if (!make_room(m->x, t, size ? size : 1)) return false;
     if (size) memcpy(t->room, p, size);
     t->p = t->room;
@@ -236,7 +241,7 @@ static bool keep(struct making *m, struct rdb_text *t, const char *p, size_t siz
     return true;
 }
 
-static bool add_member(struct making *m, const char *p, size_t size) {
+static bool add_member(struct rdb_making *m, const char *p, size_t size) {
     struct field_name name;
     if (!may_take(m, size)) return false;
     set_name(&m->set, p, (uint32_t)size, &name);
@@ -244,7 +249,7 @@ static bool add_member(struct making *m, const char *p, size_t size) {
     return added > 0 || (added ? no_memory(m) : rdb_wrong(m->x, "a member of a set twice"));
 }
 
-static bool add_scored(struct making *m, double score) {
+static bool add_scored(struct rdb_making *m, double score) {
     struct field_name name;
     struct zset_item was;
     if (isnan(score)) return rdb_wrong(m->x, "a score that is not a number");
@@ -255,7 +260,7 @@ static bool add_scored(struct making *m, double score) {
     return !zset_put(&m->zset, &name, NULL, score) || no_memory(m);
 }
 
-static bool add_field(struct making *m, const char *p, size_t size, int64_t at_ms) {
+static bool add_field(struct rdb_making *m, const char *p, size_t size, int64_t at_ms) {
     struct field_name name;
     struct field was;
     struct packed value;
@@ -270,7 +275,7 @@ static bool add_field(struct making *m, const char *p, size_t size, int64_t at_m
 }
 
 /* A score as text: as strtod has it. */
-static bool add_score_text(struct making *m, const char *p, size_t size) {
+static bool add_score_text(struct rdb_making *m, const char *p, size_t size) {
     char text[128], *end;
     if (!size || size >= sizeof text) return rdb_wrong(m->x, "a score that is not a number");
     memcpy(text, p, size);
@@ -279,7 +284,7 @@ static bool add_score_text(struct making *m, const char *p, size_t size) {
     return *end ? rdb_wrong(m->x, "a score that is not a number") : add_scored(m, score);
 }
 
-static bool add_timed(struct making *m, const char *p, size_t size) {
+static bool add_timed(struct rdb_making *m, const char *p, size_t size) {
     int64_t at_ms;
     if (!parse_int64(p, size, &at_ms) || at_ms < 0) return rdb_wrong(m->x, "a field's time that is none");
     return add_field(m, m->value.p, m->value.size, at_ms ? at_ms : FIELD_NEVER);
@@ -287,7 +292,7 @@ static bool add_timed(struct making *m, const char *p, size_t size) {
 
 /* The next string of a packed form. */
 static bool make_add(void *arg, const char *p, size_t size) {
-    struct making *m = arg;
+    struct rdb_making *m = arg;
     if (m->type == TYPE_LIST) return may_take(m, size) && (!list_push(&m->list, LIST_TAIL, p, (uint32_t)size) || no_memory(m));
     if (m->type == TYPE_SET) return add_member(m, p, size);
     switch (m->part++) {
@@ -301,7 +306,7 @@ static bool make_add(void *arg, const char *p, size_t size) {
 }
 
 /* What is to be written into the entry; NULL: nothing was made. */
-static void *made(const struct making *m, enum entry_encoding *encoding) {
+static void *made(const struct rdb_making *m, enum entry_encoding *encoding) {
     const struct fields *f = m->type == TYPE_SET ? &m->set.fields : &m->fields;
     if (m->type == TYPE_ZSET) return zset_container(&m->zset, encoding);
     if (m->type == TYPE_LIST) {
@@ -317,7 +322,7 @@ static void *made(const struct making *m, enum entry_encoding *encoding) {
 }
 
 /* What clients are told of its encoding, and what follows from it. False: no memory. */
-static bool show(struct making *m) {
+static bool show(struct rdb_making *m) {
     if (m->type == TYPE_ZSET) {
         bool large = m->long_text || zset_count(&m->zset) > (uint64_t)m->limits->zset_entries;
         zset_show_large(&m->zset, large);
@@ -329,13 +334,13 @@ static bool show(struct making *m) {
 }
 
 /* All elements are there. */
-static bool is_complete(const struct making *m) {
+static bool is_complete(const struct rdb_making *m) {
     enum entry_encoding encoding;
     if (m->part) return rdb_wrong(m->x, "a field without a value");
     return made(m, &encoding) || rdb_wrong(m->x, "an empty container");
 }
 
-static bool make_store(struct making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
+static bool make_store(struct rdb_making *m, struct key *k, int64_t expire_at_ms, enum key_event event) {
     enum entry_encoding encoding;
     if (!is_complete(m)) return false;
     if (!show(m)) return no_memory(m);
@@ -350,14 +355,7 @@ static bool get_count(struct rdb_source *x, uint64_t *n) {
     return *n <= x->left + (uint64_t)(x->end - x->at) || rdb_wrong(x, "more elements than bytes");
 }
 
-static bool read_strings(struct making *m, unsigned of_each) {
-    struct rdb_text text = {0};
-    uint64_t n;
-    bool good = get_count(m->x, &n);
-    for (uint64_t i = 0; good && i < n * of_each; i++) good = rdb_get_string(m->x, &text) && make_add(m, text.p, text.size);
-    rdb_text_drop(&text);
-    return good;
-}
+static bool read_string_of(struct rdb_making *m) { return rdb_get_string(m->x, &m->text) && make_add(m, m->text.p, m->text.size); }
 
 static bool get_score(struct rdb_source *x, bool text, double *out) {
     uint64_t bits;
@@ -381,36 +379,24 @@ static bool get_score(struct rdb_source *x, bool text, double *out) {
     return (n && !*end) || rdb_wrong(x, "a score that is not a number");
 }
 
-static bool read_scored(struct making *m, bool text) {
-    uint64_t n;
-    bool good = get_count(m->x, &n);
-    for (uint64_t i = 0; good && i < n; i++) {
-        double score;
-        good = rdb_get_string_kept(m->x, &m->name) && get_score(m->x, text, &score) && add_scored(m, score);
-    }
-    return good;
+static bool read_scored(struct rdb_making *m, bool text) {
+    double score;
+    return rdb_get_string_kept(m->x, &m->name) && get_score(m->x, text, &score) && add_scored(m, score);
 }
 
-/* Times before the field; old: absolute ones. */
-static bool read_timed(struct making *m, bool old) {
-    struct rdb_text text = {0};
-    uint64_t n = 0, first = 0, time;
-    bool good = (old || rdb_get_little(m->x, 8, &first)) && get_count(m->x, &n);
-    for (uint64_t i = 0; good && i < n; i++) {
-        good = rdb_get_length(m->x, &time) && rdb_get_string_kept(m->x, &m->name) && rdb_get_string(m->x, &text);
-        if (!good) break;
-        uint64_t at_ms = !time ? (uint64_t)FIELD_NEVER : old ? time : first + time - 1;
-        if (time && at_ms >= (uint64_t)FIELD_NEVER) good = rdb_wrong(m->x, "a field's time that is none");
-        else good = add_field(m, text.p, text.size, (int64_t)at_ms);
-    }
-    rdb_text_drop(&text);
-    return good;
+/* A time before the field; old: an absolute one. */
+static bool read_timed(struct rdb_making *m, bool old) {
+    uint64_t time;
+    if (!rdb_get_length(m->x, &time) || !rdb_get_string_kept(m->x, &m->name) || !rdb_get_string(m->x, &m->text)) return false;
+    uint64_t at_ms = !time ? (uint64_t)FIELD_NEVER : old ? time : m->first + time - 1;
+    if (time && at_ms >= (uint64_t)FIELD_NEVER) return rdb_wrong(m->x, "a field's time that is none");
+    return add_field(m, m->text.p, m->text.size, (int64_t)at_ms);
 }
 
 typedef const char *packed_reader(const uint8_t *p, size_t size, rdb_element *add, void *arg);
 
 /* A string that holds a packed form. */
-static bool read_packed(struct making *m, packed_reader *reader) {
+static bool read_packed(struct rdb_making *m, packed_reader *reader) {
     struct rdb_text text = {0};
     bool good = rdb_get_string(m->x, &text);
     const char *why = good ? reader((const uint8_t *)text.p, text.size, make_add, m) : NULL;
@@ -419,27 +405,42 @@ static bool read_packed(struct making *m, packed_reader *reader) {
     return good && !m->x->why[0];
 }
 
-static bool read_quicklist(struct making *m, bool second) {
+static bool read_node(struct rdb_making *m, bool second) {
     enum { NODE_PLAIN = 1, NODE_PACKED = 2 };
-    struct rdb_text text = {0};
-    uint64_t n, kind = NODE_PACKED;
-    bool good = get_count(m->x, &n);
-    for (uint64_t i = 0; good && i < n; i++) {
-        if (second) good = rdb_get_length(m->x, &kind);
-        if (good && kind == NODE_PACKED) good = read_packed(m, second ? rdb_listpack : rdb_ziplist);
-        else if (good && kind == NODE_PLAIN) good = rdb_get_string(m->x, &text) && make_add(m, text.p, text.size);
-        else if (good) good = rdb_wrong(m->x, "a list's node of unknown form");
-    }
-    rdb_text_drop(&text);
-    return good;
+    uint64_t kind = NODE_PACKED;
+    if (second && !rdb_get_length(m->x, &kind)) return false;
+    if (kind == NODE_PACKED) return read_packed(m, second ? rdb_listpack : rdb_ziplist);
+    return kind == NODE_PLAIN ? read_string_of(m) : rdb_wrong(m->x, "a list's node of unknown form");
 }
 
-static bool read_elements(struct making *m, uint8_t type) {
+/* What stands before the elements. */
+static bool read_head(struct rdb_making *m) {
     uint64_t first;
-    switch (type) {
+    switch (m->rdb_type) {
+    case RDB_HASH_TIMES: return rdb_get_little(m->x, 8, &m->first) && get_count(m->x, &m->left);
     case RDB_LIST:
-    case RDB_SET: return read_strings(m, 1);
-    case RDB_HASH: return read_strings(m, 2);
+    case RDB_SET:
+    case RDB_HASH:
+    case RDB_ZSET_TEXT:
+    case RDB_ZSET:
+    case RDB_QUICKLIST:
+    case RDB_QUICKLIST_2:
+    case RDB_HASH_TIMES_OLD: return get_count(m->x, &m->left);
+    case RDB_HASH_TIMES_LISTPACK_OLD: m->timed = true; break;
+    case RDB_HASH_TIMES_LISTPACK:
+        m->timed = true;
+        if (!rdb_get_little(m->x, 8, &first)) return false;
+    }
+    m->left = 1;
+    return true;
+}
+
+/* The next element, or all of a packed form. */
+static bool read_next(struct rdb_making *m) {
+    switch (m->rdb_type) {
+    case RDB_LIST:
+    case RDB_SET: return read_string_of(m);
+    case RDB_HASH: return read_string_of(m) && read_string_of(m);
     case RDB_ZSET_TEXT: return read_scored(m, true);
     case RDB_ZSET: return read_scored(m, false);
     case RDB_HASH_ZIPMAP: return read_packed(m, rdb_zipmap);
@@ -447,17 +448,26 @@ static bool read_elements(struct making *m, uint8_t type) {
     case RDB_ZSET_ZIPLIST:
     case RDB_HASH_ZIPLIST: return read_packed(m, rdb_ziplist);
     case RDB_SET_INTSET: return read_packed(m, rdb_intset);
-    case RDB_QUICKLIST: return read_quicklist(m, false);
-    case RDB_QUICKLIST_2: return read_quicklist(m, true);
+    case RDB_QUICKLIST: return read_node(m, false);
+    case RDB_QUICKLIST_2: return read_node(m, true);
     case RDB_HASH_LISTPACK:
     case RDB_ZSET_LISTPACK:
-    case RDB_SET_LISTPACK: return read_packed(m, rdb_listpack);
+    case RDB_SET_LISTPACK:
+    case RDB_HASH_TIMES_LISTPACK_OLD:
+    case RDB_HASH_TIMES_LISTPACK: return read_packed(m, rdb_listpack);
     case RDB_HASH_TIMES_OLD: return read_timed(m, true);
     case RDB_HASH_TIMES: return read_timed(m, false);
-    case RDB_HASH_TIMES_LISTPACK_OLD: m->timed = true; return read_packed(m, rdb_listpack);
-    case RDB_HASH_TIMES_LISTPACK: m->timed = true; return rdb_get_little(m->x, 8, &first) && read_packed(m, rdb_listpack);
     }
     return rdb_wrong(m->x, "a value of unknown type");
+}
+
+/* So many elements more. False: something is wrong. */
+static bool read_elements(struct rdb_making *m, uint64_t most) {
+    if (!m->begun && !read_head(m)) return false;
+    m->begun = true;
+    for (; m->left && most; most--, m->left--)
+        if (!read_next(m)) return false;
+    return true;
 }
 
 /* ---- values ---- */
@@ -502,23 +512,29 @@ static bool read_string(struct rdb_source *x, struct shard *s, struct key *k, in
     return good;
 }
 
+static void forget_texts(struct rdb_making *m) {
+    rdb_text_drop(&m->name);
+    rdb_text_drop(&m->value);
+    rdb_text_drop(&m->text);
+}
+
 bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
     const struct rdb_limits *limits, enum key_event event) {
     enum entry_type kind;
-    struct making m;
+    struct rdb_making m;
     if (!type_of(x, type, &kind)) return false;
     if (kind == TYPE_STRING) return read_string(x, s, k, expire_at_ms, event);
     make_begin(&m, x, s, limits, kind);
-    bool good = read_elements(&m, type) && make_store(&m, k, expire_at_ms, event);
+    m.rdb_type = type;
+    bool good = read_elements(&m, UINT64_MAX) && make_store(&m, k, expire_at_ms, event);
     if (!good) make_drop(&m);
-    rdb_text_drop(&m.name);
-    rdb_text_drop(&m.value);
+    forget_texts(&m);
     return good;
 }
 
 bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits) {
     enum entry_type kind;
-    struct making m;
+    struct rdb_making m;
     if (!type_of(x, type, &kind)) return false;
     if (kind == TYPE_STRING) {
         struct rdb_text text = {0};
@@ -527,11 +543,55 @@ bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const 
         return good;
     }
     make_begin(&m, x, s, limits, kind);
-    bool good = read_elements(&m, type) && is_complete(&m);
+    m.rdb_type = type;
+    bool good = read_elements(&m, UINT64_MAX) && is_complete(&m);
     make_drop(&m);
-    rdb_text_drop(&m.name);
-    rdb_text_drop(&m.value);
+    forget_texts(&m);
     return good;
+}
+
+/* ---- values, in slices ---- */
+
+bool rdb_is_counted(uint8_t type) {
+    return type == RDB_LIST || type == RDB_SET || type == RDB_HASH || type == RDB_ZSET_TEXT || type == RDB_ZSET || type == RDB_QUICKLIST ||
+        type == RDB_QUICKLIST_2 || type == RDB_HASH_TIMES_OLD || type == RDB_HASH_TIMES;
+}
+
+struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits) {
+    struct rdb_source none = {0};
+    enum entry_type kind;
+    struct rdb_making *m = type_of(&none, type, &kind) ? mi_malloc(sizeof *m + sizeof *limits) : NULL;
+    if (!m) return NULL;
+    memcpy(m + 1, limits, sizeof *limits);
+    make_begin(m, NULL, s, (const struct rdb_limits *)(m + 1), kind);
+    m->rdb_type = type;
+    return m;
+}
+
+enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most) {
+    m->x = x;
+    if (!read_elements(m, most)) return RDB_MAKING_WRONG;
+    return m->left ? RDB_MAKING : RDB_MADE;
+}
+
+bool rdb_make_check(struct rdb_making *m, struct rdb_source *x) {
+    m->x = x;
+    return is_complete(m);
+}
+
+bool rdb_make_store(struct rdb_making *m, struct rdb_source *x, struct key *k, int64_t expire_at_ms, enum key_event event) {
+    m->x = x;
+    if (!make_store(m, k, expire_at_ms, event)) return false;
+    forget_texts(m);
+    mi_free(m);
+    return true;
+}
+
+void rdb_make_drop(struct rdb_making *m) {
+    if (!m) return;
+    make_drop(m);
+    forget_texts(m);
+    mi_free(m);
 }
 
 /* ---- skipping ---- */

@@ -64,6 +64,22 @@ bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct 
     const struct rdb_limits *limits, enum key_event event);
 /* The same, and nobody gets the value: whether it could be read. Takes the memory that it would take, and gives it back. */
 bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits);
+
+/* The same in slices, for a value whose elements are counted: it is made aside, and then stored, or dropped. The source may be another one each time, at the same place of the same
+ * bytes; on whoever holds the shard. */
+struct rdb_making;
+bool rdb_is_counted(uint8_t type);
+/* NULL: no memory. limits is copied. */
+struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits);
+enum rdb_making_step { RDB_MADE, RDB_MAKING, RDB_MAKING_WRONG };
+/* Reads so many elements more, or nodes of a list. WRONG: the source says what it is; it is to be dropped. */
+enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most);
+/* Once all are read: whether that makes a value. */
+bool rdb_make_check(struct rdb_making *m, struct rdb_source *x);
+/* It becomes the key's value, and is gone. False: nothing was done, and it is to be dropped. */
+bool rdb_make_store(struct rdb_making *m, struct rdb_source *x, struct key *k, int64_t expire_at_ms, enum key_event event);
+void rdb_make_drop(struct rdb_making *m); /* or NULL */
+
 /* There is no such type here, but it can be skipped: streams, modules' values. */
 bool rdb_is_unknown(uint8_t type);
 /* Reads past one, with no look at what is in it. */

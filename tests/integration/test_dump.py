@@ -226,3 +226,74 @@ def test_a_long_dump_goes_on_in_slices(server):
     a.command('SET', 'long', b'x' * 3000000)
     assert a.command('RESTORE', 'other', 0, a.command('DUMP', 'long')) == b'OK'
     assert a.command('GET', 'other') == b'x' * 3000000
+
+
+def long_slices(c):
+    """How many slices of long commands there were, on all threads."""
+    lines = bytes(c.command('INFO', 'threads')).decode().splitlines()
+    return sum(int(line.split('slices=')[1].split(',')[0]) for line in lines if '_long:' in line)
+
+
+LONG = {
+    'SMEMBERS': lambda c, n: [c.command('SADD', 'from', *('member:%d' % j for j in range(i, i + 500))) for i in range(0, n, 500)],
+    'HGETALL': lambda c, n: [c.command('HSET', 'from', *(x for j in range(i, i + 500) for x in ('field:%d' % j, j))) for i in range(0, n, 500)],
+    'ZRANGE': lambda c, n: [c.command('ZADD', 'from', *(x for j in range(i, i + 500) for x in (j * 7 % 1000, 'member:%d' % j))) for i in range(0, n, 500)],
+    'LRANGE': lambda c, n: [c.command('RPUSH', 'from', *('element:%d' % j for j in range(i, i + 500))) for i in range(0, n, 500)]}
+
+
+@pytest.mark.parametrize('show', LONG)
+def test_a_long_payload_is_restored_in_slices(server, reference, show):
+    c, theirs = server.client(), reference.client()
+    whole = (show, b'from', *([] if show in ('SMEMBERS', 'HGETALL') else ['0', '-1']))
+    for from_ in (c, theirs):
+        from_.command('DEL', 'from')
+        LONG[show](from_, 20000)
+        dumped, before = bytes(from_.command('DUMP', 'from')), content(from_, whole)
+        from_.command('DEL', 'from')
+        slices = long_slices(c)
+        assert c.command('RESTORE', 'from', 100000, dumped) == b'OK'
+        assert long_slices(c) - slices >= 10
+        assert content(c, whole) == before
+        assert 0 < c.command('PTTL', 'from') <= 100000
+        assert c.command('RESTORE', 'from', 0, dumped) == Error(b'BUSYKEY Target key name already exists.')
+        assert c.command('RESTORE', 'from', 0, dumped, 'REPLACE', 'IDLETIME', 1600) == b'OK'
+        assert c.command('PTTL', 'from') == -1
+        assert c.command('MULTI') == b'OK'
+        c.command('RESTORE', 'from', 0, dumped, 'REPLACE')
+        assert c.command('EXEC') == [b'OK']
+        assert content(c, whole) == before
+        assert c.command('RESTORE', 'from', 1, dumped, 'REPLACE', 'ABSTTL') == b'OK'
+        assert c.command('EXISTS', 'from') == 0
+
+
+@pytest.mark.parametrize('show', LONG)
+def test_a_long_payload_that_is_damaged_changes_nothing(server, show):
+    c = server.client()
+    LONG[show](c, 20000)
+    body = bytes(c.command('DUMP', 'from'))[:-10]
+    assert len(body) > 1 << 17
+    c.command('DEL', 'from')
+    c.command('SET', 'k', 'stays')
+    for damaged in (body[:-1], body[:len(body) // 2], body + b'x', body[:-100] + b'\xff' * 100):
+        for options in ([0, 'REPLACE'], [1, 'REPLACE', 'ABSTTL']):
+            assert c.command('RESTORE', 'k', options[0], sealed(damaged), *options[1:]) == Error(b'ERR Bad data format')
+    assert c.command('RESTORE', 'k', 0, sealed(body)[:-1] + bytes([sealed(body)[-1] ^ 1]), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
+    assert c.command('RESTORE', 'k', 0, sealed(body, 99), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
+    assert c.command('GET', 'k') == b'stays'
+    assert c.command('RESTORE', 'k', 0, sealed(body), 'REPLACE') == b'OK'
+
+
+def test_who_wants_a_key_that_is_restored_waits_and_others_do_not(server):
+    c, d, e = server.client(), server.client(), server.client()
+    LONG['ZRANGE'](c, 60000)
+    dumped = c.command('DUMP', 'from')
+    for i in range(5):
+        c.command('DEL', 'from')
+        c.send(encode('RESTORE', 'from', 0, dumped))
+        d.send(encode('ZADD', 'from', 1, 'one more'))
+        for _ in range(20):
+            assert e.command('INCR', 'other') > 0
+        restored, added = c.read(), d.read()
+        # Whichever came first: nobody sees a part of it.
+        assert added == 1
+        assert (restored, c.command('ZCARD', 'from')) in ((b'OK', 60001), (Error(b'BUSYKEY Target key name already exists.'), 1))
