@@ -324,7 +324,7 @@ def sanitize():
 
 
 def package():
-    pytest_suite('package', ['tests/integration/test_package.py'], {'DARTER_TEST_PACKAGE': '1'})
+    pytest_suite('package', ['tests/integration/test_package.py', 'tests/integration/test_systemd.py'], {'DARTER_TEST_PACKAGE': '1'})
 
 
 def narrowed(env, threads):
