@@ -64,10 +64,13 @@ static void visit(void *arg, uint64_t hash_prefix, table_slot *slot) {
  * segment to segment, so the buckets to come are known but for segments that are less deep than the directory. */
 static uint64_t walk_on(struct walk *w, const struct table *t, uint64_t cursor, uint64_t count) {
     uint64_t step = (uint64_t)1 << (HASH_DIRECTORY_BITS - t->depth);
+    bool ahead = w->s->prefetch != PREFETCH_NONE;
     if (!t->count) return 0;
     do {
-        table_prefetch_scan(t, cursor + 2 * WALK_AHEAD * step, false);
-        table_prefetch_scan(t, cursor + WALK_AHEAD * step, true);
+        if (ahead) {
+            table_prefetch_scan(t, cursor + 2 * WALK_AHEAD * step, false);
+            table_prefetch_scan(t, cursor + WALK_AHEAD * step, true);
+        }
         cursor = table_scan(t, cursor, visit, w);
         w->cost++;
     } while (cursor && w->met < count && w->cost < WALK_COST_MAX);

@@ -202,3 +202,11 @@ def test_saving(darter):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line for line in done.stdout.splitlines() if re.match(r'\| (redis-server|darter): (GET|SET), (1|16) deep \| [\d.]+ x \|', line)]
     assert len(rows) == 8, done.stdout
+
+
+def test_inside(darter):
+    environment = dict(os.environ, DARTER=str(darter), KEYS='200', MEMBERS='500', SCANNED='2000', REQUESTS='2000', ROUNDS='1')
+    done = subprocess.run([os.path.join(ROOT, 'tools', 'bench'), 'inside'], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split('|')[1:-1] for line in done.stdout.splitlines() if re.match(r'\| (HGET|ZRANGE|SINTERCARD|SCAN)', line)]
+    assert len(rows) == 6 and all(float(cell) >= 0 for row in rows for cell in row[1:4]), done.stdout
