@@ -44,14 +44,15 @@ class Sorting:
         kind = self.rng.randrange(10)
         key = self.pick(SORT_LISTS if kind < 5 else SORT_SETS if kind < 7 else SORT_ZSETS if kind < 9 else [b'a', b'counter', b'h1', b'none'])
         lists = key in SORT_LISTS
-        options, open_order = self.sort_options(), False
+        options = self.sort_options()
+        open_order = [b'BY'] in options and not lists     # it takes the next word for a pattern
         alpha = self.chance(.35)
         if alpha:
             options.append([b'ALPHA'])
         if self.chance(.45):
             pattern = self.sort_pattern()
             options.append([b'BY', pattern])
-            open_order = (b'*' not in pattern and not lists) or alpha
+            open_order |= (b'*' not in pattern and not lists) or alpha
         if not open_order and self.chance(.3):
             options.append(self.sort_limit())
         if not open_order and alpha and self.chance(.4):
