@@ -32,6 +32,13 @@ static bool arg_point(const struct arg *a, struct geo_point *out, struct reply *
     return false;
 }
 
+bool arg_place(const struct arg *a, double *out, struct reply *r) {
+    struct geo_point p;
+    if (!arg_point(a, &p, r)) return false;
+    *out = (double)geo_encode(p);
+    return true;
+}
+
 /* Metres of a unit. */
 static bool arg_unit(const struct arg *a, double *out, struct reply *r) {
     static const struct {
@@ -103,6 +110,7 @@ static uint32_t skip_options(const struct hop *h, struct reply *r) {
 static enum hop_result geoadd(struct shard *s, struct hop *h, struct reply *r) {
     uint32_t first = skip_options(h, r), n = first ? (h->argc - first) / 3 : 0;
     if (!first) return HOP_DONE;
+    if (h->argc > MANY_FEW && many_is_long(h, &zset_adding_places)) return many_run(s, h, &zset_adding_places, r);
     struct arg *argv = mi_malloc((first + 2 * (size_t)n) * sizeof *argv);
     char *texts = mi_malloc((size_t)n * INT64_TEXT_SIZE + 1);
     bool good = argv && texts;
@@ -141,33 +149,60 @@ static enum hop_result geodist(struct shard *s, struct hop *h, struct reply *r) 
     return HOP_DONE;
 }
 
-static enum hop_result geohash(struct shard *s, struct hop *h, struct reply *r) {
+static void reply_text(const struct zset *x, const struct arg *member, struct reply *r) {
+    struct geo_point p;
+    char text[GEO_TEXT_SIZE];
+    if (!find_place(x, member, &p)) {
+        reply_null(r);
+        return;
+    }
+    geo_text(p, text);
+    reply_bulk(r, text, sizeof text);
+}
+
+static void reply_place(const struct zset *x, const struct arg *member, struct reply *r) {
+    struct geo_point p;
+    if (find_place(x, member, &p)) reply_point(r, p);
+    else reply_null_array(r);
+}
+
+typedef void reply_member_fn(const struct zset *x, const struct arg *member, struct reply *r);
+
+/* A slice of very many. */
+static bool reply_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, reply_member_fn *one, struct reply *r) {
+    struct key k;
+    many_look(s, h, &k);
+    struct zset x = zset_open(s, &k);
+    for (; m->at < to; m->at++) one(&x, &h->argv[m->at], r);
+    return true;
+}
+
+static bool reply_texts(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    return reply_many(s, h, m, to, reply_text, r);
+}
+static bool reply_places(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    return reply_many(s, h, m, to, reply_place, r);
+}
+
+static const struct many_way asking_texts = {256, 2, 1, zset_begin_asking, NULL, reply_texts, NULL},
+                             asking_places = {128, 2, 1, zset_begin_asking, NULL, reply_places, NULL};
+
+static enum hop_result reply_each(struct shard *s, struct hop *h, reply_member_fn *one, struct reply *r) {
     struct zset x;
     if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
     reply_array(r, h->argc - 2);
-    for (uint32_t i = 2; i < h->argc; i++) {
-        struct geo_point p;
-        char text[GEO_TEXT_SIZE];
-        if (!find_place(&x, &h->argv[i], &p)) {
-            reply_null(r);
-            continue;
-        }
-        geo_text(p, text);
-        reply_bulk(r, text, sizeof text);
-    }
+    for (uint32_t i = 2; i < h->argc; i++) one(&x, &h->argv[i], r);
     return HOP_DONE;
 }
 
+static enum hop_result geohash(struct shard *s, struct hop *h, struct reply *r) {
+    if (h->argc > MANY_FEW && many_is_long(h, &asking_texts)) return many_run(s, h, &asking_texts, r);
+    return reply_each(s, h, reply_text, r);
+}
+
 static enum hop_result geopos(struct shard *s, struct hop *h, struct reply *r) {
-    struct zset x;
-    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
-    reply_array(r, h->argc - 2);
-    for (uint32_t i = 2; i < h->argc; i++) {
-        struct geo_point p;
-        if (find_place(&x, &h->argv[i], &p)) reply_point(r, p);
-        else reply_null_array(r);
-    }
-    return HOP_DONE;
+    if (h->argc > MANY_FEW && many_is_long(h, &asking_places)) return many_run(s, h, &asking_places, r);
+    return reply_each(s, h, reply_place, r);
 }
 
 /* ---- what a search asks for ---- */
@@ -724,6 +759,7 @@ const struct command commands_geo[] = {
         .complexity = "O(log(N)) for each item added, where N is the number of elements in the sorted set.",
         .plan = PLAN_SINGLE,
         .on_shard = geoadd,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_UPDATE)},
         .n_key_specs = 1},
     {.name = "geodist",
@@ -748,6 +784,7 @@ const struct command commands_geo[] = {
         .complexity = "O(log(N)) for each member requested, where N is the number of elements in the sorted set.",
         .plan = PLAN_SINGLE,
         .on_shard = geohash,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1},
     {.name = "geopos",
@@ -760,6 +797,7 @@ const struct command commands_geo[] = {
         .complexity = "O(N) where N is the number of members requested.",
         .plan = PLAN_SINGLE,
         .on_shard = geopos,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1},
     {.name = "georadius",

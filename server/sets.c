@@ -5,11 +5,13 @@
 
 #include "server/config.h"
 #include "server/field_scan.h"
+#include "server/many.h"
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 int64_t set_ints_max(void) { return config_current()->set_max_intset_entries; }
 
@@ -43,10 +45,10 @@ static struct field_name name_of(const struct set *x, const struct arg *a) {
 
 /* ---- members one by one ---- */
 
-/* Names of up to SET_GROUP arguments from argv[at] on; how many. */
-static uint32_t name_group(const struct set *x, const struct hop *h, uint32_t at, struct field_name names[SET_GROUP]) {
+/* Names of up to SET_GROUP arguments from argv[at] on, before argv[to]; how many. */
+static inline uint32_t name_group(const struct set *x, const struct hop *h, uint32_t at, uint32_t to, struct field_name names[SET_GROUP]) {
     uint32_t n = 0;
-    for (; n < SET_GROUP && at + n < h->argc; n++) names[n] = name_of(x, &h->argv[at + n]);
+    for (; n < SET_GROUP && at + n < to; n++) names[n] = name_of(x, &h->argv[at + n]);
     return n;
 }
 
@@ -70,27 +72,142 @@ static bool may_add(struct shard *s, const struct hop *h, const struct key *k, c
     return !n || key_may_take(s, k, bytes + set_needs(x, n));
 }
 
-static enum hop_result sadd(struct shard *s, struct hop *h, struct reply *r) {
-    struct key k;
-    struct set x;
+/* Adds the arguments [at, to). How many are new; *refused: by the system, and not all were added. */
+static inline int64_t add_members(struct set *x, const struct hop *h, uint32_t at, uint32_t to, bool *refused) {
     struct field_name names[SET_GROUP];
     int64_t added = 0, most = set_ints_max();
     int one = 0;
+    for (uint32_t n; at < to && one >= 0; at += n) {
+        n = name_group(x, h, at, to, names);
+        if (n > 2) set_prefetch(x, names, n);
+        for (uint32_t i = 0; i < n && one >= 0; i++) {
+            one = set_add(x, &names[i], most);
+            added += one > 0;
+        }
+    }
+    *refused = one < 0;
+    return added;
+}
+
+/* Takes the arguments [at, to) out. How many were there. */
+static inline int64_t remove_members(struct set *x, const struct hop *h, uint32_t at, uint32_t to) {
+    struct field_name names[SET_GROUP];
+    struct set_item m;
+    int64_t removed = 0;
+    for (uint32_t n; at < to && !set_is_empty(x); at += n) {
+        n = name_group(x, h, at, to, names);
+        if (n > 2) set_prefetch(x, names, n);
+        for (uint32_t i = 0; i < n && !set_is_empty(x); i++) {
+            if (!set_find(x, &names[i], &m)) continue;
+            set_remove(x, &m);
+            removed++;
+        }
+    }
+    return removed;
+}
+
+static inline void reply_whether(const struct set *x, const struct hop *h, uint32_t at, uint32_t to, struct reply *r) {
+    struct field_name names[SET_GROUP];
+    for (uint32_t n; at < to; at += n) {
+        n = name_group(x, h, at, to, names);
+        uint32_t found = set_probe(x, names, (1u << n) - 1);
+        for (uint32_t i = 0; i < n; i++) reply_int(r, found >> i & 1);
+    }
+}
+
+/* ---- very many members ---- */
+
+static bool begin_many_written(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct key k;
+    m->acts |= s->leased == BUDGET_NONE;
+    key_write(s, h, &k);
+    return is_set(&k, r);
+}
+
+static bool begin_many_read(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct set x;
+    (void)m;
+    if (!open_read(s, h, &x, r)) return false;
+    reply_array(r, h->argc - 2);
+    return true;
+}
+
+/* What those that are no members yet will take. */
+static bool check_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    many_look(s, h, &k);
+    struct set x = set_open(s, &k);
+    struct field_name names[SET_GROUP];
+    for (uint32_t n; m->at < to; m->at += n) {
+        n = name_group(&x, h, m->at, to, names);
+        uint32_t found = set_probe(&x, names, (1u << n) - 1);
+        for (uint32_t i = 0; i < n; i++) {
+            if (found >> i & 1) continue;
+            m->bytes += set_needs_member(&names[i]);
+            m->members++;
+        }
+    }
+    if (!many_is_last(h, m) || !m->members) return true;
+    return many_reserve(s, m, &k, m->bytes + set_needs(&x, (uint32_t)m->members), r);
+}
+
+/* The set after a part; last: it is told. False: refused. */
+static bool store_many(struct shard *s, struct key *k, struct set *x, const struct many *m, bool last, enum key_event event) {
+    if (set_is_empty(x) || last) return !m->n || !set_store(s, k, x, event);
+    return !set_keep(s, k, x, event);
+}
+
+static bool add_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    struct set x;
+    bool refused;
+    open_write(s, h, &k, &x, r);
+    key_before_change(s, &k, KEY_SADD);
+    m->n += add_members(&x, h, m->at, to, &refused);
+    m->at = to;
+    refused |= !store_many(s, &k, &x, m, refused || many_is_last(h, m), KEY_SADD);
+    if (refused) reply_refused(s, r);
+    return !refused;
+}
+
+static bool remove_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    struct set x;
+    open_write(s, h, &k, &x, r);
+    if (k.entry) key_before_change(s, &k, KEY_SREM);
+    m->n += remove_members(&x, h, m->at, to);
+    m->at = set_is_empty(&x) ? h->argc : to;
+    store_many(s, &k, &x, m, many_is_last(h, m), KEY_SREM);
+    return true;
+}
+
+static bool reply_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    many_look(s, h, &k);
+    struct set x = set_open(s, &k);
+    reply_whether(&x, h, m->at, to, r);
+    m->at = to;
+    return true;
+}
+
+static const struct many_way adding = {256, 2, 1, begin_many_written, check_many, add_many, many_reply_n},
+                             removing = {256, 2, 1, begin_many_written, NULL, remove_many, many_reply_n},
+                             asking = {512, 2, 1, begin_many_read, NULL, reply_many, NULL};
+
+/* ---- SADD, SREM, SISMEMBER, SMISMEMBER ---- */
+
+static enum hop_result sadd(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    struct set x;
+    bool refused;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &adding)) return many_run(s, h, &adding, r);
     if (!open_write(s, h, &k, &x, r)) return HOP_DONE;
     if (!may_add(s, h, &k, &x)) {
         reply_refused(s, r);
         return HOP_DONE;
     }
     key_before_change(s, &k, KEY_SADD);
-    for (uint32_t at = 2, n; at < h->argc && one >= 0; at += n) {
-        n = name_group(&x, h, at, names);
-        if (n > 2) set_prefetch(&x, names, n);
-        for (uint32_t i = 0; i < n && one >= 0; i++) {
-            one = set_add(&x, &names[i], most);
-            added += one > 0;
-        }
-    }
-    bool refused = one < 0;
+    int64_t added = add_members(&x, h, 2, h->argc, &refused);
     if (added || refused) refused |= set_store(s, &k, &x, KEY_SADD) != 0;
     if (refused) reply_refused(s, r);
     else reply_int(r, added);
@@ -100,20 +217,10 @@ static enum hop_result sadd(struct shard *s, struct hop *h, struct reply *r) {
 static enum hop_result srem(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     struct set x;
-    struct field_name names[SET_GROUP];
-    struct set_item m;
-    int64_t removed = 0;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &removing)) return many_run(s, h, &removing, r);
     if (!open_write(s, h, &k, &x, r)) return HOP_DONE;
     if (k.entry) key_before_change(s, &k, KEY_SREM);
-    for (uint32_t at = 2, n; at < h->argc && !set_is_empty(&x); at += n) {
-        n = name_group(&x, h, at, names);
-        if (n > 2) set_prefetch(&x, names, n);
-        for (uint32_t i = 0; i < n && !set_is_empty(&x); i++) {
-            if (!set_find(&x, &names[i], &m)) continue;
-            set_remove(&x, &m);
-            removed++;
-        }
-    }
+    int64_t removed = remove_members(&x, h, 2, h->argc);
     if (removed) set_store(s, &k, &x, KEY_SREM);
     reply_int(r, removed);
     return HOP_DONE;
@@ -129,14 +236,10 @@ static enum hop_result sismember(struct shard *s, struct hop *h, struct reply *r
 
 static enum hop_result smismember(struct shard *s, struct hop *h, struct reply *r) {
     struct set x;
-    struct field_name names[SET_GROUP];
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &asking)) return many_run(s, h, &asking, r);
     if (!open_read(s, h, &x, r)) return HOP_DONE;
     reply_array(r, h->argc - 2);
-    for (uint32_t at = 2, n; at < h->argc; at += n) {
-        n = name_group(&x, h, at, names);
-        uint32_t found = set_probe(&x, names, (1u << n) - 1);
-        for (uint32_t i = 0; i < n; i++) reply_int(r, found >> i & 1);
-    }
+    reply_whether(&x, h, 2, h->argc, r);
     return HOP_DONE;
 }
 
@@ -347,6 +450,7 @@ const struct command commands_set[] = {
         .complexity = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         .plan = PLAN_SINGLE,
         .on_shard = sadd,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = "scard",
@@ -474,6 +578,7 @@ const struct command commands_set[] = {
         .complexity = "O(N) where N is the number of elements being checked for membership",
         .plan = PLAN_SINGLE,
         .on_shard = smismember,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1},
     {.name = "smove",
@@ -527,6 +632,7 @@ const struct command commands_set[] = {
         .complexity = "O(N) where N is the number of members to be removed.",
         .plan = PLAN_SINGLE,
         .on_shard = srem,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_DELETE)},
         .n_key_specs = 1},
     {.name = "sscan",

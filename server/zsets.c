@@ -9,6 +9,7 @@
 
 #include "server/config.h"
 #include "server/field_scan.h"
+#include "server/many.h"
 #include "server/number.h"
 #include "server/steps.h"
 #include "server/strings.h"
@@ -17,6 +18,7 @@
 #include "server/zset_parcel.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* ---- opening and replying ---- */
 
@@ -93,10 +95,11 @@ static struct field_name name_of(const struct zset *x, const struct arg *a) {
     return name;
 }
 
-/* Names of up to ZSET_GROUP arguments, from argv[at] on, each `step` arguments from the last, with what will be looked for on its way; how many. */
-static uint32_t name_group(const struct zset *x, const struct hop *h, uint32_t at, uint32_t step, struct field_name names[ZSET_GROUP]) {
+/* Names of up to ZSET_GROUP arguments, from argv[at] on, before argv[to], each `step` arguments from the last, with what will be looked for on its way; how many. */
+static inline uint32_t name_group(
+    const struct zset *x, const struct hop *h, uint32_t at, uint32_t to, uint32_t step, struct field_name names[ZSET_GROUP]) {
     uint32_t n = 0;
-    for (; n < ZSET_GROUP && at < h->argc; n++, at += step) names[n] = name_of(x, &h->argv[at]);
+    for (; n < ZSET_GROUP && at < to; n++, at += step) names[n] = name_of(x, &h->argv[at]);
     if (n > 2) zset_prefetch(x, names, n);
     return n;
 }
@@ -160,7 +163,7 @@ struct adding {
 };
 
 /* False: memory was refused, or the sum is not a number: then NAN is its score. */
-static bool add_one(struct adding *a, const struct field_name *name, double score) {
+static inline __attribute__((always_inline)) bool add_one(struct adding *a, const struct field_name *name, double score) {
     struct zset_item was;
     bool found = zset_find(a->x, name, &was);
     if (a->flags & (found ? ADD_NX : ADD_XX)) return true;
@@ -213,7 +216,7 @@ static bool add_all(struct shard *s, struct hop *h, uint32_t first, struct addin
     a->x = &x;
     key_before_change(s, &k, event);
     for (uint32_t at = first, n; at < h->argc && good; at += 2 * n) {
-        n = name_group(&x, h, at + 1, 2, names);
+        n = name_group(&x, h, at + 1, h->argc, 2, names);
         for (uint32_t i = 0; i < n && good; i++) {
             if (h->argc - first > 2) arg_score(&h->argv[at + 2 * i], &score, NULL, r);
             good = add_one(a, &names[i], score);
@@ -223,6 +226,66 @@ static bool add_all(struct shard *s, struct hop *h, uint32_t first, struct addin
     if (a->added || a->updated || (!good && !is_nan)) good &= !zset_store(s, &k, &x, event);
     if (is_nan) reply_error(r, "ERR resulting score is not a number (NaN)");
     else if (!good) reply_refused(s, r);
+    return good;
+}
+
+/* The same of very many, in slices. The score of the member that is argv[at + step - 1]: */
+static bool score_at(const struct hop *h, const struct many *m, uint32_t at, double *score, struct reply *r) {
+    return m->way->step == 3 ? arg_place(&h->argv[at], score, r) : arg_score(&h->argv[at], score, NULL, r);
+}
+
+/* All scores are read first; then what those that are new will take. */
+static bool check_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct field_name names[ZSET_GROUP];
+    struct zset_item was;
+    struct key k;
+    double score;
+    const uint32_t step = m->way->step;
+    for (uint32_t i = m->at; i < to; i += step)
+        if (!score_at(h, m, i, &score, r)) return false;
+    many_look(s, h, &k);
+    bool sums = s->leased != BUDGET_NONE && (!k.entry || entry_type(k.entry) == TYPE_ZSET);
+    struct zset x = sums ? zset_open(s, &k) : zset_new(s);
+    for (uint32_t n; sums && m->at < to; m->at += step * n) {
+        n = name_group(&x, h, m->at + step - 1, to, step, names);
+        for (uint32_t i = 0; i < n; i++) {
+            if (zset_find(&x, &names[i], &was)) continue;
+            m->bytes += zset_needs_member(&names[i]);
+            m->members++;
+        }
+    }
+    m->at = to;
+    if (!many_is_last(h, m)) return true;
+    return is_zset(&k, r) && (!m->members || many_reserve(s, m, &k, m->bytes + zset_needs(&x, (uint32_t)m->members), r));
+}
+
+/* The zset after a part; last: it is told. False: refused. */
+static bool store_many(struct shard *s, struct key *k, struct zset *x, const struct many *m, bool last, enum key_event event) {
+    if (zset_is_empty(x) || last) return !m->flag || !zset_store(s, k, x, event);
+    return !zset_keep(s, k, x, event);
+}
+
+static bool add_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct field_name names[ZSET_GROUP];
+    const uint32_t step = m->way->step;
+    struct key k;
+    struct zset x;
+    struct adding a = {.x = &x, .flags = m->flags};
+    bool good = true;
+    zset_open_write(s, h, &k, &x, r);
+    key_before_change(s, &k, KEY_ZADD);
+    for (uint32_t n; m->at < to && good; m->at += step * n) {
+        n = name_group(&x, h, m->at + step - 1, to, step, names);
+        for (uint32_t i = 0; i < n && good; i++) {
+            double score = 0;
+            score_at(h, m, m->at + i * step, &score, r);
+            good = add_one(&a, &names[i], score);
+        }
+    }
+    m->n += a.flags & ADD_CH ? a.added + a.updated : a.added;
+    m->flag |= a.added || a.updated || !good;
+    good &= store_many(s, &k, &x, m, !good || many_is_last(h, m), KEY_ZADD);
+    if (!good) reply_refused(s, r);
     return good;
 }
 
@@ -245,15 +308,41 @@ static const char *add_conflict(unsigned flags, uint32_t members) {
     return NULL;
 }
 
-enum hop_result zadd(struct shard *s, struct hop *h, struct reply *r) {
-    struct adding a = {0};
-    uint32_t first = 2;
-    for (unsigned flag; first < h->argc && (flag = add_flag(&h->argv[first])); first++) a.flags |= flag;
-    uint32_t rest = h->argc - first;
-    const char *conflict = add_conflict(a.flags, rest / 2);
+/* The flags of ZADD, and where its scores begin. False: an error was replied. */
+static inline bool read_flags(const struct hop *h, unsigned *flags, uint32_t *first, struct reply *r) {
+    *first = 2;
+    for (unsigned flag; *first < h->argc && (flag = add_flag(&h->argv[*first])); ++*first) *flags |= flag;
+    uint32_t rest = h->argc - *first;
+    const char *conflict = add_conflict(*flags, rest / 2);
     if (!rest || rest % 2) reply_syntax_error(r);
     else if (conflict) reply_error(r, conflict);
-    else if (!add_all(s, h, first, &a, r)) return HOP_DONE;
+    else return true;
+    return false;
+}
+
+static bool begin_adding(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    (void)s;
+    return read_flags(h, &m->flags, &m->first, r);
+}
+
+static bool begin_adding_places(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    (void)s;
+    for (unsigned flag; m->first < h->argc && (flag = add_flag(&h->argv[m->first]) & (ADD_NX | ADD_XX | ADD_CH)); m->first++)
+        m->flags |= flag;
+    if (m->first < h->argc) return true;
+    reply_syntax_error(r);
+    return false;
+}
+
+static const struct many_way adding = {128, 2, 2, begin_adding, check_many, add_many, many_reply_n};
+const struct many_way zset_adding_places = {128 * 3, 2, 3, begin_adding_places, check_many, add_many, many_reply_n};
+
+enum hop_result zadd(struct shard *s, struct hop *h, struct reply *r) {
+    struct adding a = {0};
+    uint32_t first;
+    if (!read_flags(h, &a.flags, &first, r)) return HOP_DONE;
+    if (UNLIKELY(h->argc > MANY_FEW) && !(a.flags & ADD_INCR) && many_is_long(h, &adding)) return many_run(s, h, &adding, r);
+    if (!add_all(s, h, first, &a, r)) return HOP_DONE;
     else if (!(a.flags & ADD_INCR)) reply_int(r, a.flags & ADD_CH ? a.added + a.updated : a.added);
     else if (a.did) reply_double(r, a.score);
     else reply_null(r);
@@ -269,22 +358,50 @@ enum hop_result zincrby(struct shard *s, struct hop *h, struct reply *r) {
 
 /* ---- members one by one ---- */
 
-enum hop_result zrem(struct shard *s, struct hop *h, struct reply *r) {
-    struct key k;
-    struct zset x;
+/* Takes the arguments [at, to) out. How many were there. */
+static inline int64_t remove_members(struct zset *x, const struct hop *h, uint32_t at, uint32_t to) {
     struct field_name names[ZSET_GROUP];
     struct zset_item m;
     int64_t removed = 0;
-    if (!zset_open_write(s, h, &k, &x, r)) return HOP_DONE;
-    if (k.entry) key_before_change(s, &k, KEY_ZREM);
-    for (uint32_t at = 2, n; at < h->argc && !zset_is_empty(&x); at += n) {
-        n = name_group(&x, h, at, 1, names);
-        for (uint32_t i = 0; i < n && !zset_is_empty(&x); i++) {
-            if (!zset_find(&x, &names[i], &m)) continue;
-            zset_remove(&x, &names[i], &m);
+    for (uint32_t n; at < to && !zset_is_empty(x); at += n) {
+        n = name_group(x, h, at, to, 1, names);
+        for (uint32_t i = 0; i < n && !zset_is_empty(x); i++) {
+            if (!zset_find(x, &names[i], &m)) continue;
+            zset_remove(x, &names[i], &m);
             removed++;
         }
     }
+    return removed;
+}
+
+static bool begin_removing(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct key k;
+    (void)m;
+    key_write(s, h, &k);
+    return is_zset(&k, r);
+}
+
+static bool remove_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    struct zset x;
+    zset_open_write(s, h, &k, &x, r);
+    if (k.entry) key_before_change(s, &k, KEY_ZREM);
+    m->n += remove_members(&x, h, m->at, to);
+    m->flag = m->n;
+    m->at = zset_is_empty(&x) ? h->argc : to;
+    store_many(s, &k, &x, m, many_is_last(h, m), KEY_ZREM);
+    return true;
+}
+
+static const struct many_way removing = {128, 2, 1, begin_removing, NULL, remove_many, many_reply_n};
+
+enum hop_result zrem(struct shard *s, struct hop *h, struct reply *r) {
+    struct key k;
+    struct zset x;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &removing)) return many_run(s, h, &removing, r);
+    if (!zset_open_write(s, h, &k, &x, r)) return HOP_DONE;
+    if (k.entry) key_before_change(s, &k, KEY_ZREM);
+    int64_t removed = remove_members(&x, h, 2, h->argc);
     if (removed) zset_store(s, &k, &x, KEY_ZREM);
     reply_int(r, removed);
     return HOP_DONE;
@@ -306,19 +423,43 @@ enum hop_result zscore(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
-enum hop_result zmscore(struct shard *s, struct hop *h, struct reply *r) {
-    struct zset x;
-    struct zset_item m;
+static inline void reply_scores(const struct zset *x, const struct hop *h, uint32_t at, uint32_t to, struct reply *r) {
     struct field_name names[ZSET_GROUP];
-    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
-    reply_array(r, h->argc - 2);
-    for (uint32_t at = 2, n; at < h->argc; at += n) {
-        n = name_group(&x, h, at, 1, names);
+    struct zset_item m;
+    for (uint32_t n; at < to; at += n) {
+        n = name_group(x, h, at, to, 1, names);
         for (uint32_t i = 0; i < n; i++) {
-            if (zset_find(&x, &names[i], &m)) reply_double(r, m.score);
+            if (zset_find(x, &names[i], &m)) reply_double(r, m.score);
             else reply_null(r);
         }
     }
+}
+
+bool zset_begin_asking(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct zset x;
+    (void)m;
+    if (!zset_open_read(s, h, &x, r)) return false;
+    reply_array(r, h->argc - 2);
+    return true;
+}
+
+static bool reply_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    many_look(s, h, &k);
+    struct zset x = zset_open(s, &k);
+    reply_scores(&x, h, m->at, to, r);
+    m->at = to;
+    return true;
+}
+
+static const struct many_way asking = {256, 2, 1, zset_begin_asking, NULL, reply_many, NULL};
+
+enum hop_result zmscore(struct shard *s, struct hop *h, struct reply *r) {
+    struct zset x;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &asking)) return many_run(s, h, &asking, r);
+    if (!zset_open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, h->argc - 2);
+    reply_scores(&x, h, 2, h->argc, r);
     return HOP_DONE;
 }
 

@@ -3,6 +3,7 @@
 #define SERVER_ZSETS_H
 
 #include "server/command.h"
+#include "server/many.h"
 #include "shard/zset.h"
 
 /* Members of one command that are looked for together. */
@@ -21,6 +22,13 @@ bool zset_open_slice(struct shard *s, const struct hop *h, struct zset *x, struc
 
 /* A score; the error is replied. text: it; NULL: the usual. */
 bool arg_score(const struct arg *a, double *out, const char *text, struct reply *r);
+
+/* A longitude and a latitude, as the score of the place (geo.c). False: the error is replied. */
+bool arg_place(const struct arg *a, double *out, struct reply *r);
+/* Adds the members argv[m->first + 2], argv[m->first + 5] ... with their places before them, in slices: GEOADD, which begins so. */
+extern const struct many_way zset_adding_places;
+/* Looks at the key, and begins the reply of as many elements as there are members named, from argv[2] on. */
+bool zset_begin_asking(struct shard *s, struct hop *h, struct many *m, struct reply *r);
 
 /* The score that a member of this size (0: one that is there) will have: a small one keeps no -0, as in Redis. */
 double zset_kept(const struct zset *x, uint32_t size, double score);

@@ -832,6 +832,6 @@ int key_replace_timed(struct shard *s, struct key *k, enum entry_type type, enum
     return 0;
 }
 
-bool key_may_take(struct shard *s, const struct key *k, size_t bytes) {
-    return shard_fits(s, bytes + (k->entry ? 0 : entry_bytes(k->size, EXPIRY_NONE, 8)));
-}
+size_t key_entry_needs(const struct key *k) { return k->entry ? 0 : entry_bytes(k->size, EXPIRY_NONE, 8); }
+
+bool key_may_take(struct shard *s, const struct key *k, size_t bytes) { return shard_fits(s, bytes + key_entry_needs(k)); }

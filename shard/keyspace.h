@@ -196,6 +196,8 @@ int key_replace_timed(struct shard *s, struct key *k, enum entry_type type, enum
     int64_t expire_at_ms, int64_t fields_ms, enum key_event event);
 /* Whether the key's value, or a new key with one, may take so many bytes more. */
 bool key_may_take(struct shard *s, const struct key *k, size_t bytes);
+/* What its entry will take: nothing if it is there. */
+size_t key_entry_needs(const struct key *k);
 
 /* Seconds since the key was last touched. */
 uint32_t key_idle_s(const struct shard *s, const struct entry *e);

@@ -56,11 +56,13 @@ int set_store(struct shard *s, struct key *k, struct set *x, enum key_event even
     return 0;
 }
 
-void set_keep(struct shard *s, struct key *k, const struct set *x, enum key_event event) {
+int set_keep(struct shard *s, struct key *k, struct set *x, enum key_event event) {
     enum entry_encoding encoding;
     void *container = container_of(x, &encoding);
-    assert(k->entry && container);
-    key_store(s, k, TYPE_SET, encoding, container, event);
+    assert(container);
+    int refused = key_store(s, k, TYPE_SET, encoding, container, event);
+    if (refused) set_drop(s, x);
+    return refused;
 }
 
 int set_replace(struct shard *s, struct key *k, struct set *x, enum key_event event) {

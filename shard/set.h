@@ -29,8 +29,8 @@ struct set set_open(struct shard *s, const struct key *k);
 /* What became of it, once it was changed by this event: it is told, and an empty one deletes its key, which is told too. key_before_change is
  * behind you. -ENOMEM (of a new key only): it is freed. */
 int set_store(struct shard *s, struct key *k, struct set *x, enum key_event event);
-/* It will be changed on, but may lie elsewhere: nothing is told. Of a key that is there; it is not empty. */
-void set_keep(struct shard *s, struct key *k, const struct set *x, enum key_event event);
+/* It will be changed on, but may lie elsewhere: nothing is told. It is not empty. -ENOMEM (of a new key only): it is freed. */
+int set_keep(struct shard *s, struct key *k, struct set *x, enum key_event event);
 /* The set becomes the value of a key of whatever kind, which has no expiry time then; an empty one deletes it. -ENOMEM, with the key as it was: it is freed. */
 int set_replace(struct shard *s, struct key *k, struct set *x, enum key_event event);
 /* Frees it, a large one in slices. */

@@ -622,6 +622,15 @@ int zset_store(struct shard *s, struct key *k, struct zset *x, enum key_event ev
     return 0;
 }
 
+int zset_keep(struct shard *s, struct key *k, struct zset *x, enum key_event event) {
+    enum entry_encoding encoding;
+    void *container = zset_container(x, &encoding);
+    assert(container);
+    int refused = key_store(s, k, TYPE_ZSET, encoding, container, event);
+    if (refused) zset_drop(s, x);
+    return refused;
+}
+
 int zset_replace(struct shard *s, struct key *k, struct zset *x, enum key_event event) {
     enum entry_encoding encoding;
     void *container = zset_container(x, &encoding);

@@ -44,6 +44,8 @@ struct zset zset_open(struct shard *s, const struct key *k);
 /* What became of it, once it was changed by this event: it is told, and an empty one deletes its key, which is told too. key_before_change is
  * behind you. -ENOMEM (of a new key only): it is freed. */
 int zset_store(struct shard *s, struct key *k, struct zset *x, enum key_event event);
+/* It will be changed on, but may lie elsewhere: nothing is told. It is not empty. -ENOMEM (of a new key only): it is freed. */
+int zset_keep(struct shard *s, struct key *k, struct zset *x, enum key_event event);
 /* It becomes the value of a key of whatever kind, which has no expiry time then; an empty one deletes it. -ENOMEM, with the key as it was: it is freed. */
 int zset_replace(struct shard *s, struct key *k, struct zset *x, enum key_event event);
 /* Frees it, a large one in slices. */
