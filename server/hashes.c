@@ -6,9 +6,12 @@
 
 #include "server/config.h"
 #include "server/field_scan.h"
+#include "server/many.h"
 #include "server/number.h"
 #include "server/strings.h"
 #include "shard/field_expiry.h"
+
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Fields of one command that are prefetched together. */
 #define GROUP 16u
@@ -64,9 +67,10 @@ void hash_show_large(struct hash *x, bool long_text) {
 bool hash_is_long(const struct arg *a) { return a->size > (uint64_t)config_current()->hash_max_listpack_value; }
 
 /* A field's name with its bucket on its way from memory. */
-static uint32_t name_group(const struct hash *x, const struct hop *h, uint32_t at, uint32_t step, struct field_name names[GROUP]) {
+static inline uint32_t name_group(
+    const struct hash *x, const struct hop *h, uint32_t at, uint32_t to, uint32_t step, struct field_name names[GROUP]) {
     uint32_t n = 0;
-    for (; n < GROUP && at < h->argc; n++, at += step) {
+    for (; n < GROUP && at < to; n++, at += step) {
         field_name(&x->fields, h->argv[at].p, h->argv[at].size, &names[n]);
         fields_prefetch_place(&x->fields, names[n].hash);
     }
@@ -114,15 +118,14 @@ int hash_set(struct hash *x, const struct arg *name, const struct arg *value, in
     return set_named(x, &packed, value, expires_at_ms);
 }
 
-/* Sets the fields from argv[2] on. How many are new; or -ENOMEM, replied. */
-static int64_t set_fields(struct shard *s, struct hop *h, struct hash *x, struct reply *r) {
+/* Sets the fields argv[at], argv[at + 2] ... before argv[to]. How many are new; *refused: by the system, and not all were set. last: those who listen are told. */
+static inline int64_t set_some(struct shard *s, struct hop *h, struct hash *x, uint32_t at, uint32_t to, bool last, bool *refused_) {
     struct field_name names[GROUP];
     int64_t created = 0;
     bool refused = false, long_text = false;
-    if (!hash_may_set(s, h, x, 2, r)) return -ENOMEM;
     key_before_change(s, &x->key, KEY_HSET);
-    for (uint32_t at = 2, n; at < h->argc && !refused; at += 2 * n) {
-        n = name_group(x, h, at, 2, names);
+    for (uint32_t n; at < to && !refused; at += 2 * n) {
+        n = name_group(x, h, at, to, 2, names);
         for (uint32_t i = 0; i < n && !refused; i++) {
             const struct arg *name = &h->argv[at + 2 * i];
             int is_new = set_named(x, &names[i], name + 1, FIELD_NEVER);
@@ -133,7 +136,16 @@ static int64_t set_fields(struct shard *s, struct hop *h, struct hash *x, struct
     }
     if (!fields_is_empty(&x->fields)) hash_show_large(x, long_text);
     refused |= key_store_fields(s, &x->key, TYPE_HASH, &x->fields, KEY_HSET) != 0;
-    if (x->key.entry) key_after_change(s, &x->key, KEY_HSET);
+    if ((last || refused) && x->key.entry) key_after_change(s, &x->key, KEY_HSET);
+    *refused_ = refused;
+    return created;
+}
+
+/* Sets the fields from argv[2] on. How many are new; or -ENOMEM, replied. */
+static int64_t set_fields(struct shard *s, struct hop *h, struct hash *x, struct reply *r) {
+    bool refused;
+    if (!hash_may_set(s, h, x, 2, r)) return -ENOMEM;
+    int64_t created = set_some(s, h, x, 2, h->argc, true, &refused);
     if (!refused) return created;
     reply_refused(s, r);
     return -ENOMEM;
@@ -145,9 +157,45 @@ static bool has_pairs(const struct hop *h, const char *command, struct reply *r)
     return false;
 }
 
+/* Very many, in slices. */
+static bool begin_many(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct hash x;
+    m->acts |= s->leased == BUDGET_NONE;
+    return open_write(s, h, &x, r);
+}
+
+static bool check_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct key k;
+    for (; m->at < to; m->at += 2) m->bytes += h->argv[m->at].size + (size_t)h->argv[m->at + 1].size + FIELD_OVERHEAD;
+    many_look(s, h, &k);
+    return !many_is_last(h, m) || many_reserve(s, m, &k, HASH_OVERHEAD + m->bytes, r);
+}
+
+static bool set_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct hash x;
+    bool refused;
+    open_write(s, h, &x, r);
+    m->n += set_some(s, h, &x, m->at, to, to == h->argc, &refused);
+    m->at = to;
+    if (refused) reply_refused(s, r);
+    return !refused;
+}
+
+static void end_with_ok(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    (void)s;
+    (void)h;
+    (void)m;
+    reply_ok(r);
+}
+
+static const struct many_way setting = {256, 2, 2, begin_many, check_many, set_many, many_reply_n},
+                             setting_ok = {256, 2, 2, begin_many, check_many, set_many, end_with_ok};
+
 static enum hop_result hset(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
-    if (!has_pairs(h, "hset", r) || !open_write(s, h, &x, r)) return HOP_DONE;
+    if (!has_pairs(h, "hset", r)) return HOP_DONE;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &setting)) return many_run(s, h, &setting, r);
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
     int64_t created = set_fields(s, h, &x, r);
     if (created >= 0) reply_int(r, created);
     return HOP_DONE;
@@ -155,7 +203,9 @@ static enum hop_result hset(struct shard *s, struct hop *h, struct reply *r) {
 
 static enum hop_result hmset(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
-    if (!has_pairs(h, "hmset", r) || !open_write(s, h, &x, r)) return HOP_DONE;
+    if (!has_pairs(h, "hmset", r)) return HOP_DONE;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &setting_ok)) return many_run(s, h, &setting_ok, r);
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
     if (set_fields(s, h, &x, r) >= 0) reply_ok(r);
     return HOP_DONE;
 }
@@ -178,36 +228,88 @@ static enum hop_result hget(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
-static enum hop_result hmget(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
+/* Replies the values of the fields from argv[at] on, before argv[to]; but for a slice, only about as much as it may. Where it came to. */
+static inline uint32_t reply_values(const struct hash *x, const struct hop *h, uint32_t at, uint32_t to, bool slice, struct reply *r) {
     struct field_name names[GROUP];
     struct field f;
-    if (!open_read(s, h, &x, r)) return HOP_DONE;
-    reply_array(r, h->argc - 2);
-    for (uint32_t at = 2, n; at < h->argc; at += n) {
-        n = name_group(&x, h, at, 1, names);
+    size_t began = r->size;
+    for (uint32_t n; at < to; at += n) {
+        n = name_group(x, h, at, to, 1, names);
         for (uint32_t i = 0; i < n; i++) {
-            if (fields_find(&x.fields, &names[i], &f) && hash_is_live(&x, &f)) reply_packed(r, f.value);
+            if (slice && many_replied(r, began)) return at + i;
+            if (fields_find(&x->fields, &names[i], &f) && hash_is_live(x, &f)) reply_packed(r, f.value);
             else reply_null(r);
         }
     }
+    return at;
+}
+
+static bool begin_asking(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct hash x;
+    (void)m;
+    if (!open_read(s, h, &x, r)) return false;
+    reply_array(r, h->argc - 2);
+    return true;
+}
+
+static bool reply_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct hash x;
+    many_look(s, h, &x.key);
+    open_fields(s, &x);
+    m->at = reply_values(&x, h, m->at, to, true, r);
+    return true;
+}
+
+static const struct many_way asking = {256, 2, 1, begin_asking, NULL, reply_many, NULL};
+
+static enum hop_result hmget(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &asking)) return many_run(s, h, &asking, r);
+    if (!open_read(s, h, &x, r)) return HOP_DONE;
+    reply_array(r, h->argc - 2);
+    reply_values(&x, h, 2, h->argc, false, r);
     return HOP_DONE;
 }
 
-static enum hop_result hdel(struct shard *s, struct hop *h, struct reply *r) {
-    struct hash x;
+/* Takes the fields from argv[at] on out, before argv[to]. How many were there. */
+static inline int64_t remove_some(struct shard *s, struct hash *x, const struct hop *h, uint32_t at, uint32_t to) {
     struct field_name names[GROUP];
     struct field f;
     int64_t removed = 0;
-    if (!open_write(s, h, &x, r)) return HOP_DONE;
-    for (uint32_t at = 2, n; at < h->argc && !fields_is_empty(&x.fields); at += n) {
-        n = name_group(&x, h, at, 1, names);
-        for (uint32_t i = 0; i < n && !fields_is_empty(&x.fields); i++) {
-            if (!fields_find(&x.fields, &names[i], &f) || !hash_is_live(&x, &f)) continue;
-            if (!removed++) key_before_change(s, &x.key, KEY_HDEL);
-            fields_remove(&x.fields, &f);
+    for (uint32_t n; at < to && !fields_is_empty(&x->fields); at += n) {
+        n = name_group(x, h, at, to, 1, names);
+        for (uint32_t i = 0; i < n && !fields_is_empty(&x->fields); i++) {
+            if (!fields_find(&x->fields, &names[i], &f) || !hash_is_live(x, &f)) continue;
+            if (!removed++) key_before_change(s, &x->key, KEY_HDEL);
+            fields_remove(&x->fields, &f);
         }
     }
+    return removed;
+}
+
+static bool begin_removing(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    struct hash x;
+    (void)m;
+    return open_write(s, h, &x, r);
+}
+
+static bool remove_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct hash x;
+    open_write(s, h, &x, r);
+    m->n += remove_some(s, &x, h, m->at, to);
+    m->at = fields_is_empty(&x.fields) ? h->argc : to;
+    if (m->n && many_is_last(h, m)) key_after_change(s, &x.key, KEY_HDEL);
+    key_store_fields(s, &x.key, TYPE_HASH, &x.fields, KEY_HDEL);
+    return true;
+}
+
+static const struct many_way removing = {256, 2, 1, begin_removing, NULL, remove_many, many_reply_n};
+
+static enum hop_result hdel(struct shard *s, struct hop *h, struct reply *r) {
+    struct hash x;
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &removing)) return many_run(s, h, &removing, r);
+    if (!open_write(s, h, &x, r)) return HOP_DONE;
+    int64_t removed = remove_some(s, &x, h, 2, h->argc);
     if (removed) {
         key_after_change(s, &x.key, KEY_HDEL);
         key_store_fields(s, &x.key, TYPE_HASH, &x.fields, KEY_HDEL);
@@ -417,7 +519,7 @@ static enum hop_result hincrbyfloat(struct shard *s, struct hop *h, struct reply
 const struct command commands_hash[] = {
     {HASH_ROW, .name = "hdel", .since = "2.0.0", .arity = -3, .flags = CMD_WRITE | CMD_FAST | CMD_VALUE_HINT,
         .summary = "Delete one or more hash fields", .complexity = "O(N) where N is the number of fields to be removed.", .on_shard = hdel,
-        FIRST_KEY(KEY_RW | KEY_DELETE)},
+        .on_drop = many_drop, FIRST_KEY(KEY_RW | KEY_DELETE)},
     {HASH_ROW, .name = "hexists", .since = "2.0.0", .arity = 3, .flags = CMD_READONLY | CMD_FAST | CMD_VALUE_HINT,
         .summary = "Determine if a hash field exists", .complexity = "O(1)", .on_shard = hexists, FIRST_KEY(KEY_RO)},
     {HASH_ROW, .name = "hget", .since = "2.0.0", .arity = 3, .flags = CMD_READONLY | CMD_FAST | CMD_VALUE_HINT,
@@ -438,10 +540,10 @@ const struct command commands_hash[] = {
         .summary = "Get the number of fields in a hash", .complexity = "O(1)", .on_shard = hlen, FIRST_KEY(KEY_RO)},
     {HASH_ROW, .name = "hmget", .since = "2.0.0", .arity = -3, .flags = CMD_READONLY | CMD_FAST | CMD_VALUE_HINT,
         .summary = "Get the values of all the given hash fields", .complexity = "O(N) where N is the number of fields being requested.",
-        .on_shard = hmget, FIRST_KEY(KEY_RO | KEY_ACCESS)},
+        .on_shard = hmget, .on_drop = many_drop, FIRST_KEY(KEY_RO | KEY_ACCESS)},
     {HASH_ROW, .name = "hmset", .since = "2.0.0", .arity = -4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST | CMD_VALUE_HINT,
         .summary = "Set multiple hash fields to multiple values", .complexity = "O(N) where N is the number of fields being set.",
-        .on_shard = hmset, FIRST_KEY(KEY_RW | KEY_UPDATE)},
+        .on_shard = hmset, .on_drop = many_drop, FIRST_KEY(KEY_RW | KEY_UPDATE)},
     {HASH_ROW, .name = "hrandfield", .since = "6.2.0", .arity = -2, .flags = CMD_READONLY,
         .summary = "Get one or multiple random fields from a hash", .complexity = "O(N) where N is the number of fields returned",
         .on_shard = hrandfield, .on_drop = field_drawing_drop, FIRST_KEY(KEY_RO | KEY_ACCESS),
@@ -456,7 +558,7 @@ const struct command commands_hash[] = {
         .summary = "Set the string value of a hash field",
         .complexity = "O(1) for each field/value pair added, so O(N) to add N field/value pairs when the command is called with multiple "
                       "field/value pairs.",
-        .on_shard = hset, FIRST_KEY(KEY_RW | KEY_UPDATE)},
+        .on_shard = hset, .on_drop = many_drop, FIRST_KEY(KEY_RW | KEY_UPDATE)},
     {HASH_ROW, .name = "hsetnx", .since = "2.0.0", .arity = 4, .flags = CMD_WRITE | CMD_DENYOOM | CMD_FAST | CMD_VALUE_HINT,
         .summary = "Set the value of a hash field, only if the field does not exist", .complexity = "O(1)", .on_shard = hsetnx,
         FIRST_KEY(KEY_RW | KEY_INSERT)},

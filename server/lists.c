@@ -2,10 +2,12 @@
 #include "server/lists.h"
 
 #include "server/config.h"
+#include "server/many.h"
 #include "server/strings.h"
 #include "server/waiting.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* A reply of more than twice as many elements or bytes goes in slices of so many: most of what they take is the first touch of its memory. */
 #define REPLY_SLICE 1024u
@@ -68,10 +70,74 @@ static bool may_push_all(struct shard *s, const struct hop *h, const struct key 
     return may_push(s, k, x, &load, r);
 }
 
+/* Very many elements, in slices; flags: the end. */
+static enum list_end end_of(const struct many *m) { return (enum list_end)(m->flags & 1); }
+
+static bool begin_pushing(struct shard *s, struct hop *h, struct many *m, bool creates, enum list_end end, struct reply *r) {
+    struct key k;
+    struct list x;
+    m->acts |= s->leased == BUDGET_NONE;
+    m->flags = end;
+    if (!open_list_write(s, h, &k, &x, r)) return false;
+    if (k.entry || creates) return true;
+    reply_int(r, 0);
+    return false;
+}
+
+static bool begin_lpush(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    return begin_pushing(s, h, m, true, LIST_HEAD, r);
+}
+static bool begin_rpush(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    return begin_pushing(s, h, m, true, LIST_TAIL, r);
+}
+static bool begin_lpushx(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    return begin_pushing(s, h, m, false, LIST_HEAD, r);
+}
+static bool begin_rpushx(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    return begin_pushing(s, h, m, false, LIST_TAIL, r);
+}
+
+static bool check_pushing(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    struct list_load load = {m->members, m->bytes, m->far};
+    struct key k;
+    for (; m->at < to; m->at++) list_load_add(&load, h->argv[m->at].size);
+    m->members = load.n;
+    m->bytes = load.bytes;
+    m->far = load.far;
+    if (!many_is_last(h, m)) return true;
+    many_look(s, h, &k);
+    struct list x = open_list(s, &k);
+    return many_reserve(s, m, &k, list_needs(&x, &load), r);
+}
+
+static bool push_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    enum list_end end = end_of(m);
+    struct key k;
+    struct list x;
+    open_list_write(s, h, &k, &x, r);
+    key_before_change(s, &k, push_event(end));
+    while (m->at < to && !list_push(&x, end, h->argv[m->at].p, h->argv[m->at].size)) m->at++;
+    int refused = m->at < to;
+    if (refused) list_pop(&x, end, m->at - m->first, &s->trash); /* all of them */
+    m->n = (int64_t)list_count(&x);
+    if (refused) list_keep(s, &k, &x); /* as it was; what an earlier slice made goes */
+    else if (many_is_last(h, m)) refused = list_store(s, &k, &x, push_event(end));
+    else refused = list_keep(s, &k, &x);
+    if (refused) reply_refused(s, r);
+    return !refused;
+}
+
+static const struct many_way pushing[2][2] = {
+    {{1024, 2, 1, begin_lpushx, check_pushing, push_many, many_reply_n}, {1024, 2, 1, begin_lpush, check_pushing, push_many, many_reply_n}},
+    {{1024, 2, 1, begin_rpushx, check_pushing, push_many, many_reply_n},
+        {1024, 2, 1, begin_rpush, check_pushing, push_many, many_reply_n}}};
+
 static enum hop_result push(struct shard *s, struct hop *h, enum list_end end, bool creates, struct reply *r) {
     struct key k;
     struct list x;
     uint32_t i = 2;
+    const struct many_way *way = &pushing[end != LIST_HEAD][creates];
+    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, way)) return many_run(s, h, way, r);
     if (!open_list_write(s, h, &k, &x, r)) return HOP_DONE;
     if (!k.entry && !creates) {
         reply_int(r, 0);
@@ -489,6 +555,7 @@ const struct command commands_list[] = {
         .complexity = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         .plan = PLAN_SINGLE,
         .on_shard = lpush,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = "lpushx",
@@ -501,6 +568,7 @@ const struct command commands_list[] = {
         .complexity = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         .plan = PLAN_SINGLE,
         .on_shard = lpushx,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = "lrange",
@@ -588,6 +656,7 @@ const struct command commands_list[] = {
         .complexity = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         .plan = PLAN_SINGLE,
         .on_shard = rpush,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = "rpushx",
@@ -600,6 +669,7 @@ const struct command commands_list[] = {
         .complexity = "O(1) for each element added, so O(N) to add N elements when the command is called with multiple arguments.",
         .plan = PLAN_SINGLE,
         .on_shard = rpushx,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = NULL},

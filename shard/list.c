@@ -390,10 +390,12 @@ int list_store(struct shard *s, struct key *k, struct list *x, enum key_event ev
     return 0;
 }
 
-void list_keep(struct shard *s, struct key *k, struct list *x) {
+int list_keep(struct shard *s, struct key *k, struct list *x) {
     enum entry_encoding encoding;
     void *container = container_of(x, &encoding);
-    if (k->entry) key_store(s, k, TYPE_LIST, encoding, container, KEY_DEL);
+    int refused = key_store(s, k, TYPE_LIST, encoding, container, KEY_DEL);
+    if (refused) list_free(x, &s->trash);
+    return refused;
 }
 
 int list_replace(struct shard *s, struct key *k, struct list *x, enum key_event event) {

@@ -50,8 +50,8 @@ struct list list_open(struct shard *s, const struct key *k, int64_t fill);
 /* What became of it, once it was changed by this event: it is told, and an empty one deletes its key, which is told too. key_before_change is
  * behind you. -ENOMEM (of a new key only): it is freed. */
 int list_store(struct shard *s, struct key *k, struct list *x, enum key_event event);
-/* It is as it was, or will be changed on, but may lie elsewhere: nothing is told. Of a key that is not there it is empty. */
-void list_keep(struct shard *s, struct key *k, struct list *x);
+/* It is as it was, or will be changed on, but may lie elsewhere: nothing is told. -ENOMEM (of a new key only): it is freed. */
+int list_keep(struct shard *s, struct key *k, struct list *x);
 /* The list becomes the value of a key of whatever kind, which has no expiry time then; an empty one deletes it. -ENOMEM, with the key as it was: it is freed. */
 int list_replace(struct shard *s, struct key *k, struct list *x, enum key_event event);
 /* Frees it. A large one is hung in *trash, to be freed in slices; NULL: at once. */

@@ -12,7 +12,7 @@ NAMES = [b'm:%d' % i for i in range(N)]
 
 
 def pairs(of):
-    return [x for i, name in enumerate(of) for x in (name, b'v%d' % i)]
+    return [x for name in of for x in (name, b'v%s' % name[2:])]
 
 
 def scored(of):
@@ -26,16 +26,19 @@ def placed(of):
 # Words of the command; its arguments; how many are new, or what is replied, of none, of half; the command that counts; the kind of value.
 ADDING = {
     'SADD': (lambda of: ('SADD', '{t}of', *of), 'SCARD', 'SADD'),
+    'HSET': (lambda of: ('HSET', '{t}of', *pairs(of)), 'HLEN', 'HSET'),
     'ZADD': (lambda of: ('ZADD', '{t}of', *scored(of)), 'ZCARD', 'ZADD'),
     'GEOADD': (lambda of: ('GEOADD', '{t}of', *placed(of)), 'ZCARD', 'GEOADD'),
 }
 REMOVING = {
     'SREM': (lambda of: ('SREM', '{t}of', *of), 'SCARD', 'SADD'),
+    'HDEL': (lambda of: ('HDEL', '{t}of', *of), 'HLEN', 'HSET'),
     'ZREM': (lambda of: ('ZREM', '{t}of', *of), 'ZCARD', 'ZADD'),
 }
 # What is replied of names that are there, and of one that is not.
 ASKING = {
     'SMISMEMBER': (lambda of: ('SMISMEMBER', '{t}of', *of), 'SADD', lambda i: 1, 0),
+    'HMGET': (lambda of: ('HMGET', '{t}of', *of), 'HSET', lambda i: b'v%d' % i, Nil('$')),
     'ZMSCORE': (lambda of: ('ZMSCORE', '{t}of', *of), 'ZADD', lambda i: b'%d' % (i % 1009), Nil('$')),
     'GEOHASH': (lambda of: ('GEOHASH', '{t}of', *of), 'GEOADD', lambda i: (b's0000000000', b'w0000000000')[i % 4 // 2], Nil('$')),
 }
@@ -176,6 +179,62 @@ def test_a_watched_key_counts_as_changed_once_all_is_done(server, slow, other, c
             assert isinstance(other.command('EXEC'), list) != changes
         else:
             other.command('EXEC')
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('command,at', [('LPUSH', 0), ('RPUSH', -1), ('LPUSHX', 0), ('RPUSHX', -1)])
+def test_many_are_pushed_in_slices(server, slow, other, command, at):
+    pushed = (command, '{t}of', *NAMES, *NAMES)
+    if command.endswith('X'):
+        assert slow.command(*pushed) == 0 == slow.command('EXISTS', '{t}of')
+    fill = [('DEL', '{t}of'), ('RPUSH', '{t}of', 'a', 'b')]
+    expected = ([*NAMES, *NAMES][::-1] if at == 0 else []) + [b'a', b'b'] + ([*NAMES, *NAMES] if at else [])
+    slow.pipeline(fill)
+    before = long_slices(server)
+    assert slow.command(*pushed) == 2 * N + 2 and slow.command('LRANGE', '{t}of', 0, -1) == expected
+    assert long_slices(server) >= before + 30
+    slow.pipeline(fill)
+    assert beside(slow, pushed, other, ('LLEN', '{t}of'), 2, 2 * N + 2, fill) == 2 * N + 2
+    slow.pipeline([('MULTI',), *fill, pushed, ('LLEN', '{t}of')])
+    assert slow.command('EXEC') == [1, 2, 2 * N + 2, 2 * N + 2] and slow.command('LRANGE', '{t}of', 0, -1) == expected
+    slow.pipeline(fill)
+    used = int(server.info('memory')['used_memory'])
+    slow.command('CONFIG', 'SET', 'maxmemory', used + 200000)
+    assert slow.command(*pushed).startswith(b'OOM') == (not command.endswith('X')) or slow.command('LLEN', '{t}of') == 2
+    assert slow.command('LRANGE', '{t}of', 0, -1) == [b'a', b'b']
+    slow.command('CONFIG', 'SET', 'maxmemory', used + (16 << 20))
+    assert slow.command(*pushed) == 2 * N + 2 and slow.command('LRANGE', '{t}of', 0, -1) == expected
+    slow.command('CONFIG', 'SET', 'maxmemory', 0)
+    slow.command('SET', '{t}of', 'text')
+    assert slow.command(*pushed).startswith(b'WRONGTYPE')
+    slow.pipeline([('DEL', '{t}of'), ('SET', '{t}other', 'z')])
+    if not command.endswith('X'):       # who waits for the key is served when all is done
+        other.send(encode('BLPOP', '{t}of', 0))
+        while int(server.info('clients')['blocked_clients']) == 0:
+            pass
+        assert slow.command(*pushed) == 2 * N
+        assert other.read() == [b'{t}of', NAMES[0] if at else NAMES[-1]] and slow.command('LLEN', '{t}of') == 2 * N - 1
+
+
+@pytest.mark.limit(300)
+def test_fields_past_their_time_go_while_many_are_set(slow):
+    slow.command('HSET', '{t}of', *pairs(NAMES[:1000]))
+    for at in range(0, 1000, 50):
+        slow.command('HPEXPIRE', '{t}of', 1, 'FIELDS', 50, *NAMES[at:at + 50])
+    while slow.command('HLEN', '{t}of'):
+        pass
+    assert slow.command('HSET', '{t}of', *pairs(NAMES)) == N == slow.command('HLEN', '{t}of')
+    assert slow.command('HTTL', '{t}of', 'FIELDS', 1, NAMES[0]) == [-1]
+
+
+def test_a_few_long_values_are_set_and_read_in_slices(server, slow):
+    values = [x for i in range(100) for x in (b'f%d' % i, b'%d' % i * 20000)]
+    before = long_slices(server)
+    assert slow.command('HSET', '{t}of', *values) == 100
+    assert long_slices(server) >= before + 20
+    before = long_slices(server)
+    assert slow.command('HMGET', '{t}of', *values[::2], *NAMES[:500]) == values[1::2] + [Nil('$')] * 500
+    assert long_slices(server) >= before + 20
 
 
 def test_a_server_ends_and_clients_leave_meanwhile(start):
