@@ -259,18 +259,21 @@ def under_way(server, script, *keys, options=()):
     return c, target
 
 
+def answering_after(event):
+    """Says OK to everything, to RESTORE when the event has come."""
+    def script(connection):
+        for args in arguments(connection):
+            if args[0] == b'RESTORE':
+                event.wait()
+            connection.sendall(b'+OK\r\n')
+    return script
+
+
 def test_keys_are_held_and_others_are_not(server):
     d = server.client()
     d.command('MSET', 'k', 'v', 'other', 'w')
     answer = threading.Event()
-
-    def script(connection):
-        for args in arguments(connection):
-            if args[0] == b'RESTORE':
-                answer.wait()
-            connection.sendall(b'+OK\r\n')
-
-    c, target = under_way(server, script, 'k')
+    c, target = under_way(server, answering_after(answer), 'k')
     with target:
         writer, reader = server.client(), server.client()
         writer.send(encode('APPEND', 'k', 'new'))
@@ -315,14 +318,7 @@ def test_the_client_leaves_meanwhile(server):
     d = server.client()
     d.command('SET', 'k', 'v')
     gone = threading.Event()
-
-    def script(connection):
-        for args in arguments(connection):
-            if args[0] == b'RESTORE':
-                gone.wait()
-            connection.sendall(b'+OK\r\n')
-
-    c, target = under_way(server, script, 'k')
+    c, target = under_way(server, answering_after(gone), 'k')
     with target:
         c.socket.shutdown(socket.SHUT_WR)
         assert d.command('PING') == b'PONG'
