@@ -10,6 +10,8 @@ from configurations import LIGHT
 from resp import NIL, Closed, encode
 from server import PATIENCE, SLOW, wait_for
 
+pytestmark = pytest.mark.every_pair
+
 
 @pytest.mark.alone
 def test_a_long_pipeline_whose_client_reads_only_at_the_end(server):

@@ -16,7 +16,7 @@ from configurations import LIGHT, SOAK
 from resp import Client, encode
 from server import PATIENCE, ROOT
 
-pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
+pytestmark = [pytest.mark.several_threads, pytest.mark.alone, pytest.mark.every_pair]
 
 SECONDS = 60 if SOAK else 3
 

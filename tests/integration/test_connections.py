@@ -16,6 +16,8 @@ from configurations import LIGHT
 from resp import Client, Closed, Error, encode
 from server import PATIENCE, ROOT, SLOW, free_port, wait_for
 
+pytestmark = pytest.mark.every_pair
+
 
 def wait_for_clients(server, most):
     """Waits until at most this many are connected (the one that asks counted in)."""

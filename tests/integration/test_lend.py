@@ -9,7 +9,7 @@ from configurations import LIGHT
 from resp import Client, Error, encode
 from server import PATIENCE, SLOW
 
-pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
+pytestmark = [pytest.mark.several_threads, pytest.mark.alone, pytest.mark.every_pair]
 
 
 def counters(server):

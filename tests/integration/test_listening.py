@@ -11,6 +11,8 @@ import test_service
 from resp import Client
 from server import PATIENCE, free_port, wait_for
 
+pytestmark = pytest.mark.every_pair
+
 HUGE = '4294967295'     # clients: more than any limit on open files
 
 

@@ -8,6 +8,8 @@ from resp import Error, encode
 from server import free_port, wait_for
 from test_dump import content, make
 
+pytestmark = pytest.mark.every_pair
+
 LONG_MS = 100000
 
 

@@ -11,6 +11,8 @@ from configurations import LIGHT, SOAK
 from resp import Client, Closed, Error, Map, NIL, NULL, Simple, encode
 from server import PATIENCE, Server
 
+pytestmark = pytest.mark.every_pair
+
 # Inputs that are answered, or refused, in one exact way. Pieces of a list are sent 30 ms apart. None changes data that another one reads.
 LONG = b'x' * 70000
 CASES = {

@@ -10,7 +10,7 @@ from configurations import LIGHT, SOAK
 from resp import Client, encode
 from server import PATIENCE, wait_for
 
-pytestmark = [pytest.mark.several_threads, pytest.mark.alone]
+pytestmark = [pytest.mark.several_threads, pytest.mark.alone, pytest.mark.every_pair]
 
 
 def test_a_sliced_command_goes_on_after_an_exclusive_one(start):
