@@ -24,7 +24,8 @@ static inline bool set_is_within(const struct set *s, const struct set *of) {
  *
  *   - real time: what was answered before another was asked comes first (strict serialisability);
  *   - a connection's order, of commands on one key, and of one over several shards with all others;
- *   - causal order of pipelines: whoever has seen a later command of a pipeline sees the earlier ones in all that it asks from then on.
+ *   - causal order of pipelines: whoever has seen a later command of a pipeline sees the earlier ones from then on, in what it asks of their keys. In what it asks of others a
+ *     plain command need not have a place yet: it may wait for a transaction on its shard which has not run where others ask.
  */
 struct history {
     const struct plan *plan;

@@ -3,8 +3,8 @@
 
 #include "tests/sim/check.h"
 
-static bool conflict(const struct op *a, const struct op *b) {
-    if (a->multi || b->multi) return true;
+/* Their order on a key of both makes a difference. */
+static bool conflict_on_a_key(const struct op *a, const struct op *b) {
     for (uint32_t i = 0; i < a->n_parts; i++)
         for (uint32_t j = 0; j < b->n_parts; j++) {
             const struct part *p = &a->parts[i], *q = &b->parts[j];
@@ -12,6 +12,10 @@ static bool conflict(const struct op *a, const struct op *b) {
         }
     return false;
 }
+
+static bool conflict(const struct op *a, const struct op *b) { return a->multi || b->multi || conflict_on_a_key(a, b); }
+
+static bool has_no_keys(const struct op *op) { return op->kind == OP_FLUSH || op->kind == OP_SWAP; }
 
 static bool same_conn_before(const struct op *a, const struct op *b) {
     return a->kind != OP_EXPIRED && b->kind != OP_EXPIRED && a->conn == b->conn && a->position < b->position;
@@ -40,7 +44,9 @@ static void add_causal_order(struct history *h, uint32_t j) {
     for (uint32_t i = 0; i < h->n; i++)
         if (h->until[i] < h->ops[j]->invoked && h->ops[i]->kind != OP_EXPIRED) see(h, &seen, h->ops[i]);
     for (uint32_t i = 0; i < h->n; i++)
-        if (i != j && h->ops[i]->kind != OP_EXPIRED && h->ops[i]->position < seen.until[h->ops[i]->conn]) set_add(&h->earlier[j], i);
+        if (i != j && h->ops[i]->kind != OP_EXPIRED && h->ops[i]->position < seen.until[h->ops[i]->conn] &&
+            (has_no_keys(h->ops[j]) || conflict_on_a_key(h->ops[i], h->ops[j])))
+            set_add(&h->earlier[j], i);
 }
 
 void history_read(struct history *h, const struct plan *p) {
