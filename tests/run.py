@@ -21,6 +21,9 @@ CPUS = len(os.sched_getaffinity(0))
 PYTHON = '/usr/bin/python3'
 FUZZ_SECONDS = int(os.environ.get('DARTER_FUZZ_SECONDS', '7200' if SOAK else '60'))
 
+# Python's bytecode: nothing is written into the tree, and the many processes of pytest read the tests, with their assertions taken apart, once.
+BYTECODE = os.path.join(ROOT, 'build-bytecode')
+
 # For one input: longer than the targets themselves wait for the server (whole_server.c), which tell more.
 FUZZ_UNIT_SECONDS = 120
 
@@ -46,7 +49,7 @@ def record(name, good, bad, seconds, output=''):
 
 def run(command, env=None, timeout=None, **options):
     """(status, output) of a command; 124 if it took too long."""
-    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE='1', **(env or {}))
+    environment = dict(os.environ, PYTHONPYCACHEPREFIX=BYTECODE, PYTHONDONTWRITEBYTECODE='', **(env or {}))
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
                                    **{'cwd': ROOT, **options})
@@ -133,7 +136,7 @@ THREAD_ENV = {
 def pytest_suite(name, paths, env=None, workers=1, select=None, timeout=3000, prefix=(), share='load'):
     start = time.monotonic()
     with tempfile.NamedTemporaryFile(suffix='.xml') as report:
-        command = [*prefix, PYTHON, '-B', '-m', 'pytest', '-q', '--tb=short', '-c', 'tests/pytest.ini', '--junitxml', report.name, '-o', 'junit_logging=no', *paths]
+        command = [*prefix, PYTHON, '-m', 'pytest', '-q', '--tb=short', '-c', 'tests/pytest.ini', '--junitxml', report.name, '-o', 'junit_logging=no', *paths]
         if workers > 1:
             command += ['-n', str(workers), '--dist', share]
         if select:
@@ -307,7 +310,7 @@ def oracle():
         env = {'DARTER': server_of('build')}
         if SOAK and 'DARTER_ORACLE_COMMANDS' not in os.environ:
             env['DARTER_ORACLE_COMMANDS'] = '1000000'
-        pytest_suite('oracle', ['tests/oracle'], env, timeout=20000 if SOAK else 1800)
+        pytest_suite('oracle', ['tests/oracle'], env, workers=CPUS, timeout=20000 if SOAK else 1800)
 
 
 def sanitize():
@@ -316,7 +319,7 @@ def sanitize():
         meson_suite('unit, address', 'build-asan', env, STILL, slow=5)
         simulate('sim, address', 'build-asan', 1000, env, STILL)
         run_sanitized_integration('integration, address', narrowed(env, '2'))
-        pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), prefix=STILL)
+        pytest_suite('oracle, address', ['tests/oracle', '-k', 'random_commands'], narrowed(dict(env, DARTER_ORACLE_COMMANDS='5000'), '1,2'), workers=CPUS, prefix=STILL)
     if build('build-tsan'):
         env = dict(THREAD_ENV, DARTER=server_of('build-tsan'))
         meson_suite('unit, thread', 'build-tsan', env, STILL, slow=10)

@@ -162,7 +162,6 @@ def test_multi_key_commands_over_all_shards(server):
     assert c.command('DEL', 'd', 'd', 'e') == 2
 
 
-@pytest.mark.alone
 @pytest.mark.measures
 @pytest.mark.each_back_end
 def test_an_idle_server_uses_no_cpu(server):

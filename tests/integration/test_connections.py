@@ -152,7 +152,6 @@ def test_few_descriptors(start):
     let_in(server)
 
 
-@pytest.mark.alone
 def test_timeout_closes_who_is_idle_and_nobody_else(start):
     server = start()
     for timeout in (1, 3, 9):

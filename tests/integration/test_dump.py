@@ -274,13 +274,14 @@ def test_a_long_payload_that_is_damaged_changes_nothing(server, show):
     assert len(body) > 1 << 17
     c.command('DEL', 'from')
     c.command('SET', 'k', 'stays')
-    for damaged in (body[:-1], body[:len(body) // 2], body + b'x', body[:-100] + b'\xff' * 100):
+    for damaged in map(sealed, (body[:-1], body[:len(body) // 2], body + b'x', body[:-100] + b'\xff' * 100)):
         for options in ([0, 'REPLACE'], [1, 'REPLACE', 'ABSTTL']):
-            assert c.command('RESTORE', 'k', options[0], sealed(damaged), *options[1:]) == Error(b'ERR Bad data format')
-    assert c.command('RESTORE', 'k', 0, sealed(body)[:-1] + bytes([sealed(body)[-1] ^ 1]), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
+            assert c.command('RESTORE', 'k', options[0], damaged, *options[1:]) == Error(b'ERR Bad data format')
+    whole = sealed(body)
+    assert c.command('RESTORE', 'k', 0, whole[:-1] + bytes([whole[-1] ^ 1]), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
     assert c.command('RESTORE', 'k', 0, sealed(body, 99), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
     assert c.command('GET', 'k') == b'stays'
-    assert c.command('RESTORE', 'k', 0, sealed(body), 'REPLACE') == b'OK'
+    assert c.command('RESTORE', 'k', 0, whole, 'REPLACE') == b'OK'
 
 
 def test_who_wants_a_key_that_is_restored_waits_and_others_do_not(server):

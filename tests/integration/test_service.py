@@ -322,7 +322,6 @@ def switches(pid):
     return total
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(configurations.LIGHT, reason="a sanitizer's own thread wakes up")
 def test_an_idle_server_never_wakes_up(server):
     """Also after the log, signals and the watchdog have been used."""

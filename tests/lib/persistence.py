@@ -12,11 +12,18 @@ def wait_saved(client):
     wait_for(lambda: persistence(client)['rdb_bgsave_in_progress'] == '0')
 
 
+def _bit_by_bit(crc):
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x95ac9329ac4bc9b5 if crc & 1 else 0)
+    return crc
+
+
+_CRC_OF_BYTE = [_bit_by_bit(byte) for byte in range(256)]
+
+
 def crc64(p):
-    """Bit by bit: CRC-64 of Jones, reflected."""
-    crc = 0
+    """CRC-64 of Jones, reflected."""
+    crc, of_byte = 0, _CRC_OF_BYTE
     for byte in p:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x95ac9329ac4bc9b5 if crc & 1 else 0)
+        crc = crc >> 8 ^ of_byte[(crc ^ byte) & 255]
     return crc
