@@ -52,6 +52,16 @@ void monitors_drop(struct monitors *m) {
 
 /* ---- what is secret ---- */
 
+/* What stands behind AUTH and AUTH2, before the keys. */
+static bool is_secret_of_migrate(const struct arg *argv, uint32_t argc, uint32_t i) {
+    for (uint32_t j = 6; j < argc && j < i && !arg_is(&argv[j], "keys"); j++) {
+        uint32_t n = arg_is(&argv[j], "auth") ? 1 : arg_is(&argv[j], "auth2") ? 2 : 0;
+        if (i <= j + n) return true;
+        j += n;
+    }
+    return false;
+}
+
 bool secret_argument(const struct command *row, const struct arg *argv, uint32_t argc, uint32_t i) {
     if (!i) return false;
     if (!row->parent && !strcmp(row->name, "auth")) return true;
@@ -64,6 +74,7 @@ bool secret_argument(const struct command *row, const struct arg *argv, uint32_t
         }
         return false;
     }
+    if (!row->parent && !strcmp(row->name, "migrate")) return is_secret_of_migrate(argv, argc, i);
     if (row->parent && !strcmp(row->parent->name, "config") && !strcmp(row->name, "set"))
         return i > 2 && i % 2 && config_is_secret(&argv[i - 1]);
     return false;

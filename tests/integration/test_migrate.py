@@ -191,6 +191,25 @@ def test_a_password_of_the_target(server, start):
     assert d.command('GET', 'k') == b'v'
 
 
+def test_passwords_are_shown_to_nobody(server, reference):
+    words = ['COPY', 'auth', 'sesame', 'AUTH2', 'sesame', 'sesame', 'REPLACE', 'KEYS', 'k', 'AUTH', 'seen']
+    hidden = [b'COPY', b'auth', b'(redacted)', b'AUTH2', b'(redacted)', b'(redacted)', b'REPLACE', b'KEYS', b'k', b'AUTH', b'seen']
+    for which in (server, reference):
+        c, monitor = which.client(), which.client()
+        c.command('SLOWLOG', 'RESET')
+        c.command('CONFIG', 'SET', 'slowlog-log-slower-than', 0)
+        assert monitor.command('MONITOR') == b'OK'
+        assert c.command('MIGRATE', '127.0.0.1', '1', '', 0, 10, *words) == b'NOKEY'
+        c.command('ECHO', 'end')
+        seen = b''
+        while b'"end"' not in seen:
+            seen += bytes(monitor.read())
+        assert b'sesame' not in seen and b'"AUTH" "seen"' in seen
+        [shown] = [e[3] for e in c.command('SLOWLOG', 'GET', -1) if e[3][0] == b'MIGRATE']
+        assert shown[6:] == hidden
+        c.command('CONFIG', 'SET', 'slowlog-log-slower-than', 10000)
+
+
 @pytest.mark.parametrize('said,deleted', [
     ([b'+OK\r\n', b'+OK\r\n', b'-ERR no\r\n', b'+OK\r\n', b'+OK\r\n'], 3),
     ([b'-ERR no\r\n', b'+OK\r\n', b'+OK\r\n', b'+OK\r\n', b'+OK\r\n'], 0)])
