@@ -142,7 +142,9 @@ const char *rdb_ziplist(const uint8_t *p, size_t size, rdb_element *add, void *a
     return says != LISTPACK_UNKNOWN && says != n ? "a ziplist with another number of elements than it says" : NULL;
 }
 
-/* ---- zipmap: how many (1), then size, key, size, unused bytes (1), value, unused bytes; end. A size is one byte, or fe and four ---- */
+/* ---- zipmap: how many (1, fe: not known), then size, key, size, unused bytes (1), value, unused bytes; end. A size is one byte, or fe and four ---- */
+
+#define ZIPMAP_UNKNOWN 0xfeu
 
 static bool zipmap_text(const uint8_t **at, const uint8_t *end, bool value, const uint8_t **text, size_t *size) {
     const uint8_t *p = *at;
@@ -159,14 +161,14 @@ static bool zipmap_text(const uint8_t **at, const uint8_t *end, bool value, cons
 const char *rdb_zipmap(const uint8_t *p, size_t size, rdb_element *add, void *arg) {
     if (size < 2 || p[size - 1] != END) return "a zipmap without an end";
     const uint8_t *at = p + 1, *end = p + size - 1, *text;
-    size_t n;
-    while (at < end) {
+    size_t n, pairs = 0;
+    for (; at < end; pairs++) {
         if (!zipmap_text(&at, end, false, &text, &n)) return "a zipmap's key that does not fit";
         if (!add(arg, (const char *)text, n)) return NULL;
         if (!zipmap_text(&at, end, true, &text, &n)) return "a zipmap's value that does not fit";
         if (!add(arg, (const char *)text, n)) return NULL;
     }
-    return NULL;
+    return *p < ZIPMAP_UNKNOWN && *p != pairs ? "a zipmap with another number of fields than it says" : NULL;
 }
 
 /* ---- intset: bytes of an integer (4), how many (4), integers in ascending order ---- */

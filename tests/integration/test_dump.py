@@ -155,7 +155,8 @@ def test_what_is_damaged_is_refused_and_changes_nothing(server):
         else:
             c.command('SET', 'k', 'stays')
     assert used > 50
-    for body in (b'\x02\x02\x01a\x01a', b'\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f', b'\x01\0', b'\0\x03abcd', b'\x04\x02\x01a\x01b\x01a\x01c'):
+    for body in (b'\x02\x02\x01a\x01a', b'\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f', b'\x01\0', b'\0\x03abcd', b'\x04\x02\x01a\x01b\x01a\x01c',
+                 b'\x09\x07\x02\x01a\x01\0b\xff'):
         assert c.command('RESTORE', 'k', 0, sealed(body), 'REPLACE') == Error(b'ERR Bad data format')
     assert b'streams' in c.command('RESTORE', 's', 0, sealed(b'\x13\0'))
     assert c.command('GET', 'k') == b'stays'
