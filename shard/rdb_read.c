@@ -220,13 +220,6 @@ static void make_begin(struct rdb_making *m, struct rdb_source *x, struct shard 
     else m->fields = (struct fields){.memory = s->memory, .secret = s->secret};
 }
 
-static void make_drop(struct rdb_making *m) {
-    if (m->type == TYPE_LIST) list_free(&m->list, &m->s->trash);
-    else if (m->type == TYPE_SET) set_drop(m->s, &m->set);
-    else if (m->type == TYPE_ZSET) zset_drop(m->s, &m->zset);
-    else if (!fields_is_empty(&m->fields)) fields_free(&m->fields);
-}
-
 static bool no_memory(struct rdb_making *m) { return rdb_no_memory(m->x); }
 
 /* Whether the budget has room for one more of so many bytes, as it would be in a page or a node: what was made before it is counted already. */
@@ -319,6 +312,17 @@ static void *made(const struct rdb_making *m, enum entry_encoding *encoding) {
     }
     *encoding = f->map ? ENC_MAP : ENC_PAGE;
     return f->map ? (void *)f->map : (void *)f->page;
+}
+
+static void make_drop(struct rdb_making *m) {
+    if (m->type == TYPE_LIST) list_free(&m->list, &m->s->trash);
+    else if (m->type == TYPE_SET) set_drop(m->s, &m->set);
+    else if (m->type == TYPE_ZSET) zset_drop(m->s, &m->zset);
+    else if (!fields_is_empty(&m->fields)) {
+        enum entry_encoding encoding;
+        void *container = made(m, &encoding);
+        container_free(m->s->memory, encoding, container, &m->s->trash); /* a large one in slices */
+    }
 }
 
 /* What clients are told of its encoding, and what follows from it. False: no memory. */

@@ -177,6 +177,35 @@ static struct rdb_source source_of(const uint8_t *p, size_t size, struct dribble
 
 static size_t left_of(const struct rdb_source *x) { return (size_t)(x->end - x->at) + x->left; }
 
+/* Read in slices, as by RESTORE of a long payload, and read for nobody, it is judged the same and leaves nothing either. k: the key whose value it became; without an
+ * entry: it was refused. */
+static void check_other_ways(const uint8_t *p, size_t size, const struct key *k, uint8_t how) {
+    struct rdb_source x = {.at = p + 1, .end = p + size, .offset = size - 1}, checked = x;
+    struct key other = find(second, "key", 3);
+    size_t used = memory_used(second->memory);
+    require(rdb_check_value(&checked, *p, second, limits_for(how)) == (k->entry != NULL), "a value is good only if somebody gets it",
+        checked.why);
+    if (rdb_is_counted(*p)) {
+        struct rdb_making *m = rdb_make_begin(*p, second, limits_for(how));
+        enum rdb_making_step step = RDB_MAKING;
+        require(m, "no memory", NULL);
+        for (; step == RDB_MAKING; x = (struct rdb_source){.at = x.at, .end = x.end, .offset = x.offset})
+            if ((step = rdb_make_step(m, &x, how & HOW_STEPS ? 1 : 3)) == RDB_MAKING_WRONG) break;
+        bool good = step == RDB_MADE && rdb_make_check(m, &x);
+        require(good == (k->entry != NULL), "in slices another value is good", x.why);
+        require(good || x.why[0], "a bad value without a reason, in slices", NULL);
+        if (!good || how & HOW_COMPRESS) rdb_make_drop(m);
+        else {
+            require(rdb_make_store(m, &x, &other, entry_expiry(k->entry), KEY_LOADED), "a value that was made can't be stored", x.why);
+            const char *difference = values_differ(first, k, second, &other);
+            require(!difference, "in slices it is read as something else", difference);
+        }
+        forget(second, &other);
+    }
+    forget(second, &other);
+    require(memory_used(second->memory) == used, "something is left behind in slices", x.why);
+}
+
 static void try_value(const uint8_t *p, size_t size, uint8_t how) {
     struct dribble d;
     struct key k = find(first, "key", 3);
@@ -189,6 +218,7 @@ static void try_value(const uint8_t *p, size_t size, uint8_t how) {
     struct rdb_source x = source_of(p + 1, size - 1, &d, how);
     if (read_value(&x, *p, &k, how & HOW_EXPIRES ? NOW_MS + 1000 : EXPIRY_NONE, how))
         require(can_skip && left_of(&x) == left_of(&skipping), "what can be read can't be read past", skipping.why);
+    if (!x.no_memory) check_other_ways(p, size, &k, how);
     dribble_drop(&d);
     forget(first, &k);
     require(memory_used(first->memory) == used, "something is left behind", x.why);

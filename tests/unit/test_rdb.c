@@ -204,6 +204,35 @@ static void what_is_written_is_read(void **state) {
         }
 }
 
+/* A large value that nobody gets, whole, in parts, or only looked at, is freed later, in slices. */
+static void what_is_given_up_is_freed_later(void **state) {
+    struct shard **two = *state;
+    for (enum kind kind = LIST; kind < KINDS; kind++) {
+        if (kind == INTS) continue; /* one block */
+        make(two[0], kind, 3000);
+        struct key k = find(two[0], "key"), none = find(two[1], "none");
+        uint8_t type = (uint8_t)rdb_type_of(k.entry);
+        struct rdb_buffer b = written(two[0], "key", false, SIZE_MAX);
+        struct rdb_source whole = {.at = b.bytes, .end = b.bytes + b.length, .offset = b.length}, x = whole, cut = whole;
+        struct rdb_making *m = rdb_make_begin(type, two[1], &limits);
+        assert_int_equal(rdb_make_step(m, &x, 2900), RDB_MAKING);
+        assert_null(two[1]->trash);
+        rdb_make_drop(m);
+        assert_non_null(two[1]->trash);
+        forget(two[1], "none");
+        x = whole;
+        assert_true(rdb_check_value(&x, type, two[1], &limits));
+        assert_non_null(two[1]->trash);
+        forget(two[1], "none");
+        cut.end--;
+        assert_false(rdb_read_value(&cut, type, two[1], &none, EXPIRY_NONE, &limits, KEY_LOADED));
+        assert_non_null(two[1]->trash);
+        forget(two[1], "none");
+        rdb_buffer_drop(&b);
+        forget(two[0], "key");
+    }
+}
+
 static void a_long_string_is_written_in_steps(void **state) {
     struct shard **two = *state;
     struct rdb_source x;
@@ -495,6 +524,7 @@ static void compression_is_tried_where_it_pays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_given_up_is_freed_later, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_string_is_written_in_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_entry_has_its_time_its_idleness_and_its_key, setup, teardown),
         cmocka_unit_test(lengths_and_numbers_take_as_few_bytes_as_they_can),
