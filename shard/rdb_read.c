@@ -274,7 +274,7 @@ static bool add_score_text(struct rdb_making *m, const char *p, size_t size) {
     memcpy(text, p, size);
     text[size] = 0;
     double score = strtod(text, &end);
-    return *end ? rdb_wrong(m->x, "a score that is not a number") : add_scored(m, score);
+    return end != text + size ? rdb_wrong(m->x, "a score that is not a number") : add_scored(m, score);
 }
 
 static bool add_timed(struct rdb_making *m, const char *p, size_t size) {
@@ -380,7 +380,7 @@ static bool get_score(struct rdb_source *x, bool text, double *out) {
     digits[n] = 0;
     x->at += n;
     *out = strtod(digits, &end);
-    return (n && !*end) || rdb_wrong(x, "a score that is not a number");
+    return (n && end == digits + n) || rdb_wrong(x, "a score that is not a number");
 }
 
 static bool read_scored(struct rdb_making *m, bool text) {
