@@ -5,6 +5,7 @@
  *   GATHER   copies the members of nine squares that are within the shape
  *   SORT     by distance
  *   EMIT     replies them, or makes a sorted set of them
+ *   FORGET   frees what was copied
  *
  * It is a hop, in slices if the squares have many members. What is stored on another shard than it was found on goes in two waves.
  */
@@ -17,6 +18,7 @@
 #include "server/kept.h"
 #include "server/merge_sort.h"
 #include "server/number.h"
+#include "server/regions.h"
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
@@ -384,7 +386,7 @@ struct found {
     struct geo_point point;
 };
 
-enum phase { GATHER, SORT, EMIT };
+enum phase { GATHER, SORT, EMIT, FORGET };
 
 /* Records lie in blocks, which stay where they are. */
 #define BLOCK_RECORDS 64u
@@ -403,16 +405,17 @@ struct search {
     uint64_t looked;          /* and how many of its members were */
     struct record_block *blocks;
     struct kept texts;
-    struct merge_sort order; /* of what was found */
-    uint64_t room;
-    uint64_t n, emitted; /* that are wanted; that are replied or stored */
-    struct zset result;  /* for a store, while it is under way */
+    struct merge_sort order;   /* of what was found */
+    uint64_t room, other_room; /* of its items, and of the others */
+    uint64_t n, emitted;       /* that are wanted; that are replied or stored */
+    struct zset result;        /* for a store, while it is under way */
     struct zset_building building;
     bool builds;
 };
 
-#define SLICE_COST 2048 /* 50 to 150 us. The unit is a member that is looked at, moved or replied */
+#define SLICE_COST 512 /* 100 to 300 us. The unit is a member that is looked at, moved or replied */
 #define STORE_COST 4
+#define FORGET_TEXTS_COST 32 /* a block of them */
 
 static void search_drop_result(struct search *g) {
     if (g->builds) zset_free(&g->result, NULL);
@@ -427,8 +430,8 @@ static void search_free(struct search *g) {
     }
     search_drop_result(g);
     kept_drop(&g->texts);
-    mi_free(g->order.items);
-    mi_free(g->order.other);
+    regions_free_room(g->order.items, g->room * sizeof *g->order.items);
+    regions_free_room(g->order.other, g->other_room * sizeof *g->order.other);
     mi_free(g);
 }
 
@@ -446,33 +449,67 @@ static bool is_over(struct search *g, int64_t cost) {
     return false;
 }
 
-/* Room for one more. NULL: no memory. */
-static struct found *record(struct search *g) {
-    uint64_t n = g->order.n;
-    if (n == g->room) {
-        uint64_t room = n ? 2 * n : BLOCK_RECORDS;
-        void **items = mi_realloc(g->order.items, room * sizeof *items);
-        if (!items) return NULL;
-        g->order.items = items;
-        g->room = room;
+/* What is under way in slices goes so, too. True: what is left is freed at once. */
+static bool forget(struct search *g) {
+    for (struct record_block *b; (b = g->blocks); mi_free(b)) {
+        if (is_over(g, 1)) return false;
+        g->blocks = b->next;
     }
+    do
+        if (is_over(g, FORGET_TEXTS_COST)) return false;
+    while (kept_drop_some(&g->texts));
+    return true;
+}
+
+/* Room that is doubled is copied; from here on there is room for all that may be found, which is touched as it is used. */
+#define DOUBLED_ROOM 4096u
+
+static struct zset_bound by_score(uint64_t score) { return (struct zset_bound){.by = ZSET_BY_SCORE, .score = (double)score}; }
+
+/* How many may be found at most. */
+static uint64_t most_found(const struct search *g, const struct zset *x) {
+    uint64_t n = 0;
+    for (unsigned i = 0; i < g->n_ranges; i++) {
+        struct zset_bound low = by_score(g->ranges[i].from), high = by_score(g->ranges[i].to);
+        uint64_t from = zset_before(x, &low), to = zset_before(x, &high);
+        if (from < to) n += to - from;
+    }
+    return g->q.any && n > (uint64_t)g->q.count ? (uint64_t)g->q.count : n;
+}
+
+static bool make_room(struct search *g, const struct zset *x) {
+    uint64_t room = g->room ? 2 * g->room : BLOCK_RECORDS;
+    if (room > DOUBLED_ROOM) room = most_found(g, x);
+    void **items = regions_room(room * sizeof *items);
+    if (!items) return false;
+    if (g->order.n) memcpy(items, g->order.items, g->order.n * sizeof *items);
+    regions_free_room(g->order.items, g->room * sizeof *items);
+    g->order.items = items;
+    g->room = room;
+    return true;
+}
+
+/* Room for one more. NULL: no memory. */
+static struct found *record(struct search *g, const struct zset *x) {
+    uint64_t n = g->order.n;
+    if (n == g->room && !make_room(g, x)) return NULL;
     if (n % BLOCK_RECORDS == 0) {
         struct record_block *b = mi_malloc(sizeof *b);
         if (!b) return NULL;
         b->next = g->blocks;
         g->blocks = b;
     }
-    struct found *x = &g->blocks->records[n % BLOCK_RECORDS];
-    g->order.items[g->order.n++] = x;
-    return x;
+    struct found *one = &g->blocks->records[n % BLOCK_RECORDS];
+    g->order.items[g->order.n++] = one;
+    return one;
 }
 
-static void take(struct search *g, const struct zset_item *m, struct geo_point point, double distance) {
+static void take(struct search *g, const struct zset *x, const struct zset_item *m, struct geo_point point, double distance) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     const char *text = zset_text(m, scratch, &size), *copy = kept_copy(&g->texts, text, size);
-    struct found *x = copy ? record(g) : NULL;
-    if (x) *x = (struct found){copy, size, m->score, distance, point};
+    struct found *one = copy ? record(g, x) : NULL;
+    if (one) *one = (struct found){copy, size, m->score, distance, point};
     else g->no_memory = true;
 }
 
@@ -480,8 +517,7 @@ static bool has_enough(const struct search *g) { return g->q.any && g->order.n >
 
 /* Goes on through one range. True: it is through. */
 static bool gather_range(struct search *g, const struct zset *x) {
-    struct zset_bound low = {.by = ZSET_BY_SCORE, .score = (double)g->ranges[g->range].from},
-                      high = {.by = ZSET_BY_SCORE, .score = (double)g->ranges[g->range].to};
+    struct zset_bound low = by_score(g->ranges[g->range].from), high = by_score(g->ranges[g->range].to);
     uint64_t from = zset_before(x, &low) + g->looked, to = zset_before(x, &high);
     struct zset_walk w;
     struct zset_item m;
@@ -493,7 +529,7 @@ static bool gather_range(struct search *g, const struct zset *x) {
         if (!zset_next(x, &w, &m)) break;
         g->looked++;
         struct geo_point p = geo_decode((uint64_t)m.score);
-        if (geo_is_within(&g->q.shape, p, &distance)) take(g, &m, p, distance);
+        if (geo_is_within(&g->q.shape, p, &distance)) take(g, x, &m, p, distance);
     }
     return true;
 }
@@ -508,7 +544,8 @@ static bool gather(struct search *g, const struct zset *x) {
     g->n = g->order.n;
     if (g->q.count && g->n > (uint64_t)g->q.count) g->n = (uint64_t)g->q.count;
     if (g->q.order != AS_FOUND && g->order.n) {
-        g->order.other = mi_malloc(g->order.n * sizeof *g->order.other);
+        g->other_room = g->room; /* the two change places */
+        g->order.other = regions_room(g->other_room * sizeof *g->order.other);
         g->no_memory |= !g->order.other;
     }
     return true;
@@ -608,7 +645,11 @@ static bool go_on(struct search *g, const struct zset *x, struct shard *home, co
         if (!sort(g)) return false;
         g->phase = EMIT;
     }
-    return emit(home, h, g, r);
+    if (g->phase == EMIT) {
+        if (!emit(home, h, g, r)) return false;
+        g->phase = FORGET;
+    }
+    return !h->state || forget(g);
 }
 
 /* The key that is stored to goes, as there is nothing to search. */
@@ -641,7 +682,7 @@ static void search_on_spread(const struct spread *x, struct hop *h, struct reply
     search_free(g);
 }
 
-/* Members of a sorted set that is searched whole at once. */
+/* Members of a sorted set that is searched whole at once; and that are found at once. */
 #define AT_ONCE 1024u
 
 /* Everything is on this shard: a hop, that goes on in slices if it may have much to do. */
@@ -666,7 +707,7 @@ static enum hop_result search_on_shard(struct shard *s, struct hop *h, struct re
         }
         g->budget = SLICE_COST;
         if (!h->state && zset_count(&z) > AT_ONCE) {
-            if (!gather(g, &z)) { /* nothing was changed or replied: it begins anew */
+            if (!gather(g, &z) || g->order.n > AT_ONCE) { /* nothing was changed or replied: it begins anew */
                 search_free(g);
                 return HOP_AGAIN;
             }
@@ -724,7 +765,11 @@ static enum hop_result gather_hop(struct shard *s, struct hop *h, struct reply *
 static enum hop_result emit_hop(struct shard *s, struct hop *h, struct reply *r) {
     struct search *g = search_of(h);
     g->budget = SLICE_COST;
-    return emit(s, h, g, r) ? HOP_DONE : HOP_AGAIN;
+    if (g->phase == EMIT) {
+        if (!emit(s, h, g, r)) return HOP_AGAIN;
+        g->phase = FORGET;
+    }
+    return forget(g) ? HOP_DONE : HOP_AGAIN;
 }
 
 static bool search_steps(struct thread *t, struct task *k, struct reply *r) {

@@ -27,10 +27,16 @@ const char *kept_copy(struct kept *k, const char *text, uint32_t size) {
     return to;
 }
 
+bool kept_drop_some(struct kept *k) {
+    struct kept_block *b = k->blocks;
+    if (!b) return false;
+    k->blocks = b->next;
+    k->left = 0;
+    mi_free(b);
+    return true;
+}
+
 void kept_drop(struct kept *k) {
-    for (struct kept_block *b = k->blocks, *next; b; b = next) {
-        next = b->next;
-        mi_free(b);
-    }
+    while (kept_drop_some(k)) {}
     *k = (struct kept){0};
 }

@@ -2,6 +2,7 @@
 #ifndef SERVER_KEPT_H
 #define SERVER_KEPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,5 +15,7 @@ struct kept {
 /* A copy with a NUL behind it. NULL: no memory. */
 const char *kept_copy(struct kept *k, const char *text, uint32_t size);
 void kept_drop(struct kept *k);
+/* A block of them, some 64 KiB, which were given out last. False: there is none left. */
+bool kept_drop_some(struct kept *k);
 
 #endif

@@ -114,14 +114,27 @@ enum hop_result lrem(struct shard *s, struct hop *h, struct reply *r) {
 
 /* ---- LPOS ---- */
 
+/* Places that are told in one slice. */
+#define FOUND_SLICE 4096u
+/* Places that were found: the first few, and blocks of more, so that nothing is copied as they become many. */
+#define FOUND_FEW 16u
+#define FOUND_BLOCK 1000u
+struct found {
+    struct found *next;
+    uint64_t index[FOUND_BLOCK];
+};
+
 struct search {
     enum list_end towards;
     bool all;      /* COUNT was given */
+    bool ended;    /* what there is was found */
     uint64_t skip; /* matches before the first that is told */
     uint64_t most; /* of those that are told; of elements compared */
     uint64_t most_compared;
     uint64_t compared;
-    uint64_t *found, n, room;
+    uint64_t n, told;
+    struct found *first, *last; /* those that are to be told yet */
+    uint64_t few[FOUND_FEW];
 };
 
 static bool out_of_range(struct reply *r, const char *option) {
@@ -132,6 +145,7 @@ static bool out_of_range(struct reply *r, const char *option) {
 /* False: an error was replied. */
 static bool read_search(const struct hop *h, struct search *x, struct reply *r) {
     int64_t rank = 1, count = 1, most = 0;
+    memset(x, 0, offsetof(struct search, few));
     for (uint32_t i = 3; i < h->argc; i += 2) {
         const struct arg *value = &h->argv[i + 1];
         bool more = i + 1 < h->argc;
@@ -161,15 +175,32 @@ static bool read_search(const struct hop *h, struct search *x, struct reply *r) 
 }
 
 static bool note_found(struct search *x, uint64_t index) {
-    if (x->n == x->room) {
-        uint64_t room = x->room ? 2 * x->room : 16;
-        uint64_t *found = mi_realloc(x->found, room * sizeof *found);
-        if (!found) return false;
-        x->found = found;
-        x->room = room;
+    if (x->n < FOUND_FEW) {
+        x->few[x->n++] = index;
+        return true;
     }
-    x->found[x->n++] = index;
+    uint64_t nth = (x->n - FOUND_FEW) % FOUND_BLOCK;
+    if (!nth) {
+        struct found *block = mi_malloc(sizeof *block);
+        if (!block) return false;
+        block->next = NULL;
+        if (x->last) x->last->next = block;
+        else x->first = block;
+        x->last = block;
+    }
+    x->last->index[nth] = index;
+    x->n++;
     return true;
+}
+
+static void forget_first(struct search *x) {
+    struct found *block = x->first;
+    x->first = block->next;
+    mi_free(block);
+}
+
+static void forget_found(struct search *x) {
+    while (x->first) forget_first(x);
 }
 
 enum progress { SEARCH_DONE, SEARCH_MORE, SEARCH_REFUSED };
@@ -194,23 +225,45 @@ static enum progress search_some(const struct list *l, struct search *x, const s
     return x->compared < all ? SEARCH_MORE : SEARCH_DONE;
 }
 
-static void reply_found(const struct search *x, struct reply *r) {
+/* About so many of what was found. False: there is more. */
+static bool reply_found(struct search *x, uint64_t most, struct reply *r) {
     if (!x->all) {
-        if (x->n) reply_int(r, (int64_t)x->found[0]);
+        if (x->n) reply_int(r, (int64_t)x->few[0]);
         else reply_null(r);
-        return;
+        return true;
     }
-    reply_array(r, x->n);
-    for (uint64_t i = 0; i < x->n; i++) reply_int(r, (int64_t)x->found[i]);
+    if (!x->told) reply_array(r, x->n);
+    uint64_t end = most < x->n - x->told ? x->told + most : x->n;
+    for (; x->told < end && x->told < FOUND_FEW; x->told++) reply_int(r, (int64_t)x->few[x->told]);
+    while (x->told < end) {
+        uint64_t nth = (x->told++ - FOUND_FEW) % FOUND_BLOCK;
+        reply_int(r, (int64_t)x->first->index[nth]);
+        if (nth == FOUND_BLOCK - 1) forget_first(x);
+    }
+    return x->told == x->n;
 }
 
 void lpos_drop(struct shard *s, struct hop *h, struct reply *r) {
-    if (h->state > HOP_IN_SLICES) mi_free(((struct search *)(uintptr_t)h->state)->found);
+    if (h->state > HOP_IN_SLICES) forget_found((struct search *)(uintptr_t)h->state);
     list_search_drop(s, h, r);
 }
 
+/* Goes on with a search. SEARCH_MORE: there is more to do. */
+static enum progress go_on(const struct list *l, struct search *x, const struct element *what, bool slice, struct reply *r) {
+    if (!x->ended) {
+        enum progress progress = search_some(l, x, what, slice ? LIST_SLICE : UINT64_MAX);
+        if (progress == SEARCH_MORE) return SEARCH_MORE;
+        if (progress == SEARCH_REFUSED) {
+            reply_no_memory(r);
+            return SEARCH_DONE;
+        }
+        x->ended = true;
+    }
+    return reply_found(x, slice ? FOUND_SLICE : UINT64_MAX, r) ? SEARCH_DONE : SEARCH_MORE;
+}
+
 enum hop_result lpos(struct shard *s, struct hop *h, struct reply *r) {
-    struct search search = {0}, *x = &search;
+    struct search search, *x = &search;
     struct element what;
     struct key k;
     struct list l;
@@ -223,11 +276,8 @@ enum hop_result lpos(struct shard *s, struct hop *h, struct reply *r) {
         if (kept) x = kept;
     }
     element_of(&what, h->argv[2].p, h->argv[2].size);
-    enum progress progress = search_some(&l, x, &what, x == &search ? UINT64_MAX : LIST_SLICE);
-    if (progress == SEARCH_MORE) return HOP_AGAIN;
-    if (progress == SEARCH_DONE) reply_found(x, r);
-    else reply_no_memory(r);
-    mi_free(x->found);
+    if (go_on(&l, x, &what, x != &search, r) == SEARCH_MORE) return HOP_AGAIN;
+    forget_found(x);
     forget_state(h, x, &search);
     return HOP_DONE;
 }

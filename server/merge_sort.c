@@ -4,8 +4,18 @@
 
 #define COPIES_PER_COST 16
 
-static void copy_rest(struct merge_sort *m, uint64_t from, uint64_t to, uint64_t at) {
-    if (from < to) memcpy(m->other + at, m->items + from, (to - from) * sizeof *m->items);
+/* What is left of one of two runs. False: the budget is used up. */
+static bool copy_rest(struct merge_sort *m, uint64_t *from, uint64_t to, uint64_t at, int64_t *budget) {
+    while (*from < to) {
+        if (*budget <= 0) return false;
+        uint64_t n = (uint64_t)*budget * COPIES_PER_COST;
+        if (n > to - *from) n = to - *from;
+        memcpy(m->other + at, m->items + *from, n * sizeof *m->items);
+        *from += n;
+        at += n;
+        *budget -= (int64_t)((n + COPIES_PER_COST - 1) / COPIES_PER_COST);
+    }
+    return true;
 }
 
 /* Merges the runs [low, low + width) and [low + width, low + 2 width) of items into other. False: the budget is used up. */
@@ -23,9 +33,7 @@ static bool merge(struct merge_sort *m, merge_compare *compare, const void *arg,
         else m->other[at] = m->items[m->left++];
     }
     uint64_t at = m->left + m->right - middle;
-    copy_rest(m, m->left, middle, at);
-    copy_rest(m, m->right, high, at + middle - m->left);
-    *budget -= (int64_t)(middle - m->left + high - m->right) / COPIES_PER_COST;
+    if (!copy_rest(m, m->left < middle ? &m->left : &m->right, m->left < middle ? middle : high, at, budget)) return false;
     m->merging = false;
     m->low = high;
     return true;

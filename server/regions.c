@@ -1,6 +1,8 @@
 #include "server/regions.h"
 
+#include <mimalloc.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "server/thread.h"
@@ -46,6 +48,17 @@ void regions_give_back(void *p, size_t size) {
     do block->next = head;
     while (!atomic_compare_exchange_weak_explicit(&given_back, &head, block, memory_order_release, memory_order_relaxed));
     if (!head) wake_main();
+}
+
+void *regions_room(size_t size) {
+    if (size < REGIONS_ROOM_MIN) return mi_malloc(size);
+    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room == MAP_FAILED ? NULL : room;
+}
+
+void regions_free_room(void *room, size_t size) {
+    if (!room || size < REGIONS_ROOM_MIN) mi_free(room);
+    else regions_give_back(room, size);
 }
 
 void regions_give_back_spare(struct memory *m) {

@@ -29,6 +29,11 @@ void regions_serve(struct server *s);
 void regions_look(struct thread *t);
 /* Any thread. block: whole pages that memory_unmap may be asked for. */
 void regions_give_back(void *block, size_t size);
+/* Room for something large, for a while: whole pages from here on, mapped at once and given back to the main thread; less is the heap's. NULL: no memory. Any thread; to be freed with its
+ * size, on any. */
+#define REGIONS_ROOM_MIN (1u << 20)
+void *regions_room(size_t size);
+void regions_free_room(void *room, size_t size);
 /* Who holds the shard. Hands over one block that its memory has too many; legal if memory_wants_trim. */
 void regions_give_back_spare(struct memory *m);
 

@@ -49,7 +49,26 @@ static void sorts_and_keeps_the_order_of_equals(void **state) {
             for (unsigned keys = 1; keys < 1000; keys = keys * 7 + 1) sort_with(sizes[i], keys, budgets[j]);
 }
 
+/* What is left of one of two runs is copied under the budget, too. */
+static void copies_no_long_run_in_one_go(void **state) {
+    struct record records[256];
+    void *items[256], *other[256];
+    struct merge_sort m = {.items = items, .other = other, .n = 256, .width = 128};
+    unsigned slices = 1;
+    (void)state;
+    for (unsigned i = 0; i < 256; i++) {
+        records[i] = (struct record){(int)i, i};
+        items[i] = &records[i];
+    }
+    for (int64_t left = 1; !merge_sort(&m, by_key, &by_key, &left); slices++) left = 1;
+    for (unsigned i = 0; i < 256; i++) assert_ptr_equal(m.items[i], &records[i]);
+    assert_true(slices >= 128 + 128 / 16);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sorts_and_keeps_the_order_of_equals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sorts_and_keeps_the_order_of_equals),
+        cmocka_unit_test(copies_no_long_run_in_one_go),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
