@@ -17,8 +17,6 @@
 #define GROUP 16u
 /* What a field may take beside its bytes: its packed sizes, its place, its share of a page's slack. */
 #define FIELD_OVERHEAD 48u
-/* And a hash beside its fields: a page's slack, a step of a map. */
-#define HASH_OVERHEAD 640u
 
 /* --- opening --- */
 
@@ -50,10 +48,16 @@ static inline bool open_write(struct shard *s, const struct hop *h, struct hash 
 bool hash_open_read(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) { return open_read(s, h, x, r); }
 bool hash_open_write(struct shard *s, const struct hop *h, struct hash *x, struct reply *r) { return open_write(s, h, x, r); }
 
+static inline uint64_t pairs_need(const struct hop *h, uint32_t at, uint32_t to) {
+    uint64_t bytes = 0;
+    for (; at < to; at += 2) bytes += h->argv[at].size + (size_t)h->argv[at + 1].size + FIELD_OVERHEAD;
+    return bytes;
+}
+
+uint64_t hash_pairs_need(const struct hop *h, uint32_t at, uint32_t to) { return pairs_need(h, at, to); }
+
 bool hash_may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, struct reply *r) {
-    size_t bytes = HASH_OVERHEAD;
-    for (uint32_t i = first; i < h->argc; i += 2) bytes += h->argv[i].size + (size_t)h->argv[i + 1].size + FIELD_OVERHEAD;
-    if (key_may_take(s, &x->key, bytes)) return true;
+    if (key_may_take(s, &x->key, HASH_OVERHEAD + pairs_need(h, first, h->argc))) return true;
     reply_refused(s, r);
     return false;
 }
@@ -166,7 +170,8 @@ static bool begin_many(struct shard *s, struct hop *h, struct many *m, struct re
 
 static bool check_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
     struct key k;
-    for (; m->at < to; m->at += 2) m->bytes += h->argv[m->at].size + (size_t)h->argv[m->at + 1].size + FIELD_OVERHEAD;
+    m->bytes += pairs_need(h, m->at, to);
+    m->at = to;
     many_look(s, h, &k);
     return !many_is_last(h, m) || many_reserve(s, m, &k, HASH_OVERHEAD + m->bytes, r);
 }

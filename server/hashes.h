@@ -23,6 +23,9 @@ bool hash_open_write(struct shard *s, const struct hop *h, struct hash *x, struc
 bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struct reply *r);
 /* A field that is there. */
 bool hash_find(const struct hash *x, const struct arg *name, struct field *out);
+/* What fields argv[at], argv[at + 2] ... before argv[to] may take, bytes, with what is behind them; and a hash beside its fields. */
+uint64_t hash_pairs_need(const struct hop *h, uint32_t at, uint32_t to);
+#define HASH_OVERHEAD 640u /* a page's slack, a step of a map */
 /* Whether the fields argv[first], argv[first + 2] ... may be set to what is behind them. The error is replied. */
 bool hash_may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, struct reply *r);
 /* Sets a field to these bytes, and to this time. 1: it is new; 0: it was there; or -ENOMEM. */

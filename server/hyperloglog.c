@@ -10,6 +10,7 @@
 
 #include "server/command.h"
 #include "server/config.h"
+#include "server/many.h"
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
@@ -36,8 +37,8 @@ static enum fault value_of(const struct key *k, const unsigned char **p, size_t 
 
 static size_t sparse_max(void) { return (size_t)config_current()->hll_sparse_max_bytes; }
 
-/* Puts a value that was made or changed elsewhere under the key. */
-static bool place(struct shard *s, struct key *k, const struct hll *x, struct reply *r) {
+/* Puts a value that was made or changed elsewhere under the key; nobody is told yet. */
+static bool put(struct shard *s, struct key *k, const struct hll *x, struct reply *r) {
     char *p = key_make_writable(s, k, x->size, k->entry && !hll_is_dense(x->p), KEY_PFADD);
     if (!p) {
         reply_refused(s, r);
@@ -45,16 +46,21 @@ static bool place(struct shard *s, struct key *k, const struct hll *x, struct re
     }
     memcpy(p, x->p, x->size);
     hll_outdate(p);
+    return true;
+}
+
+static bool place(struct shard *s, struct key *k, const struct hll *x, struct reply *r) {
+    if (!put(s, k, x, r)) return false;
     key_after_change(s, k, KEY_PFADD);
     return true;
 }
 
 /* ---- PFADD ---- */
 
-/* Elements from argv[at] on are added to a copy. changed: at least one changed it. */
-static enum hll_result add_rest(struct hll *x, const struct hop *h, uint32_t at, bool *changed) {
+/* Elements from argv[at] on, before argv[to], are added to a copy. changed: at least one changed it. */
+static enum hll_result add_rest(struct hll *x, const struct hop *h, uint32_t at, uint32_t to, bool *changed) {
     struct hll_place place = {0};
-    for (; at < h->argc; at++) {
+    for (; at < to; at++) {
         struct hll_element e = hll_element(h->argv[at].p, h->argv[at].size);
         enum hll_result one = hll_find(x->p, x->size, e, &place);
         if (one == HLL_CHANGED) one = hll_put(x, e, &place, sparse_max());
@@ -64,19 +70,24 @@ static enum hll_result add_rest(struct hll *x, const struct hop *h, uint32_t at,
     return HLL_SAME;
 }
 
-/* Registers are written where they lie. */
-static void add_to_dense(struct shard *s, struct key *k, const struct hop *h, uint32_t at, struct reply *r) {
+/* Registers are written where they lie. False: refused. */
+static bool write_dense(struct shard *s, struct key *k, const struct hop *h, uint32_t at, uint32_t to, struct reply *r) {
     char *p = key_make_writable(s, k, HLL_DENSE_SIZE, false, KEY_PFADD);
     struct hll_place place;
     if (!p) {
         reply_refused(s, r);
-        return;
+        return false;
     }
-    for (; at < h->argc; at++) {
+    for (; at < to; at++) {
         struct hll_element e = hll_element(h->argv[at].p, h->argv[at].size);
         if (hll_find(p, HLL_DENSE_SIZE, e, &place) == HLL_CHANGED) hll_dense_put(p, e);
     }
     hll_outdate(p);
+    return true;
+}
+
+static void add_to_dense(struct shard *s, struct key *k, const struct hop *h, uint32_t at, struct reply *r) {
+    if (!write_dense(s, k, h, at, h->argc, r)) return;
     key_after_change(s, k, KEY_PFADD);
     reply_int(r, 1);
 }
@@ -93,25 +104,85 @@ static void add_to_sparse(
     bool changed = !p;
     if (p) memcpy(room, p, size);
     else hll_init(&x);
-    enum hll_result result = add_rest(&x, h, at, &changed);
+    enum hll_result result = add_rest(&x, h, at, h->argc, &changed);
     if (changed && !place(s, k, &x, r)) return;
     if (result == HLL_CORRUPT) reply_fault(r, FAULT_CORRUPT);
     else reply_int(r, changed);
 }
+
+/* The first element from argv[at] on, before argv[to], that would change a value, or shows that it is corrupt. */
+static inline enum hll_result find_change(const unsigned char *p, size_t size, const struct hop *h, uint32_t *at, uint32_t to) {
+    struct hll_place place;
+    for (; *at < to; ++*at) {
+        enum hll_result result = hll_find(p, size, hll_element(h->argv[*at].p, h->argv[*at].size), &place);
+        if (result != HLL_SAME) return result;
+    }
+    return HLL_SAME;
+}
+
+/* Very many, in slices. The value as each leaves it is under the key; those who listen are told once, at the end. */
+static bool begin_adding(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    const unsigned char *p = NULL;
+    size_t size = 0;
+    struct key k;
+    enum fault fault = key_write(s, h, &k) ? value_of(&k, &p, &size) : FAULT_NONE;
+    if (fault) reply_fault(r, fault);
+    return !fault && ((p && hll_is_dense(p)) || many_reserve(s, m, &k, HLL_DENSE_SIZE, r));
+}
+
+/* Some in a copy of what is there, if anything is, from the first on that changes it. */
+static enum hll_result add_some(
+    struct shard *s, struct key *k, const struct hop *h, uint32_t at, uint32_t to, bool *changed, bool *refused, struct reply *r) {
+    unsigned char room[HLL_ROOM];
+    struct hll x = {room, 0};
+    const unsigned char *p = NULL;
+    enum hll_result result = HLL_SAME;
+    *changed = !k->entry;
+    if (!k->entry) hll_init(&x);
+    else if (value_of(k, &p, &x.size) || (result = find_change(p, x.size, h, &at, to)) != HLL_CHANGED) return result;
+    if (p && hll_is_dense(p)) {
+        *changed = true;
+        *refused = !write_dense(s, k, h, at, to, r);
+        return HLL_SAME;
+    }
+    if (x.size > HLL_SPARSE_SIZE_MAX) return HLL_CORRUPT;
+    *changed = true;
+    if (p) memcpy(room, p, x.size);
+    result = add_rest(&x, h, at, to, changed);
+    *refused = !put(s, k, &x, r);
+    return result;
+}
+
+static bool add_many(struct shard *s, struct hop *h, struct many *m, uint32_t to, struct reply *r) {
+    bool changed = false, refused = false;
+    struct key k;
+    key_write(s, h, &k);
+    enum hll_result result = add_some(s, &k, h, m->at, to, &changed, &refused, r);
+    m->at = to;
+    m->flag |= changed && !refused;
+    bool over = refused || result == HLL_CORRUPT;
+    if (m->flag && (over || many_is_last(h, m))) key_after_change(s, &k, KEY_PFADD);
+    if (!refused && over) reply_fault(r, FAULT_CORRUPT);
+    return !over;
+}
+
+static void end_adding(struct shard *s, struct hop *h, struct many *m, struct reply *r) {
+    (void)s, (void)h;
+    reply_int(r, m->flag);
+}
+
+static const struct many_way adding = {128, 2, 1, begin_adding, NULL, add_many, end_adding};
 
 static enum hop_result pfadd(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     const unsigned char *p = NULL;
     size_t size = 0;
     uint32_t at = 2;
+    if (__builtin_expect(h->argc > MANY_FEW, 0) && many_is_long(h, &adding)) return many_run(s, h, &adding, r);
     if (key_write(s, h, &k)) {
-        struct hll_place place;
         enum hll_result result = HLL_SAME;
         enum fault fault = value_of(&k, &p, &size);
-        for (; !fault && at < h->argc; at++) {
-            result = hll_find(p, size, hll_element(h->argv[at].p, h->argv[at].size), &place);
-            if (result != HLL_SAME) break;
-        }
+        if (!fault) result = find_change(p, size, h, &at, h->argc);
         if (result == HLL_CORRUPT) fault = FAULT_CORRUPT;
         if (fault) reply_fault(r, fault);
         else if (result == HLL_SAME) reply_int(r, 0);
@@ -218,10 +289,68 @@ static void pfmerge(const struct spread *x, struct hop *h, struct reply *r) {
     write_merged(s, &k, &m, r);
 }
 
+/* ---- on one shard ---- */
+
+/* Keys of a slice: about 10 us each. */
+#define SLICE_KEYS 16u
+
+/* Very many keys, in slices. The hop's state: */
+struct merging {
+    struct merged m;
+    uint32_t at; /* the next key */
+};
+
+/* False: there is more. */
+static bool merge_slice(struct shard *s, struct hop *h, struct merging *g) {
+    struct key k;
+    for (uint32_t end = g->at + SLICE_KEYS; g->at < end && g->at < h->n_keys; g->at++) {
+        key_read_nth(s, h, g->at, &k);
+        if (!merge_key(&g->m, &k, g->at)) return true;
+    }
+    return g->at == h->n_keys;
+}
+
+static void reply_merged(struct shard *s, struct hop *h, const struct merged *m, bool writes, struct reply *r) {
+    struct key k;
+    if (m->fault) reply_fault(r, (enum fault)m->fault);
+    else if (!writes) reply_int(r, (int64_t)hll_estimate_registers(m->registers));
+    else {
+        key_write_nth(s, h, 0, &k);
+        write_merged(s, &k, m, r);
+    }
+}
+
+static enum hop_result on_one(struct shard *s, struct hop *h, spread_fn *few, bool writes, struct reply *r) {
+    struct merging *g = h->state > HOP_IN_SLICES ? (struct merging *)(uintptr_t)h->state : NULL;
+    if (h->n_keys <= 2 * SLICE_KEYS) {
+        few(&(struct spread){&s, 1}, h, r);
+        return HOP_DONE;
+    }
+    if (!h->state) return HOP_AGAIN;
+    if (!g && !(g = mi_calloc(1, sizeof *g))) {
+        reply_no_memory(r);
+        return HOP_DONE;
+    }
+    h->state = (uint64_t)(uintptr_t)g;
+    if (!merge_slice(s, h, g)) return HOP_AGAIN;
+    reply_merged(s, h, &g->m, writes, r);
+    mi_free(g);
+    h->state = 0;
+    return HOP_DONE;
+}
+
+static enum hop_result pfcount_on_one(struct shard *s, struct hop *h, struct reply *r) { return on_one(s, h, pfcount, false, r); }
+static enum hop_result pfmerge_on_one(struct shard *s, struct hop *h, struct reply *r) { return on_one(s, h, pfmerge, true, r); }
+
+static void merging_drop(struct shard *s, struct hop *h, struct reply *r) {
+    (void)s, (void)r;
+    if (h->state > HOP_IN_SLICES) mi_free((void *)(uintptr_t)h->state);
+}
+
 /* ---- over several shards ---- */
 
-/* Keys of a wave: about 1 us each, so that no shard is busy with one for long. */
-#define WAVE_KEYS 128u
+/* Keys of a wave: about 10 us each, so that no shard is busy with one for long. */
+#define WAVE_KEYS 32u
 
 /* Each shard merges its own. */
 struct parts {
@@ -451,6 +580,7 @@ const struct command commands_hyperloglog[] = {
         .complexity = "O(1) to add every element.",
         .plan = PLAN_SINGLE,
         .on_shard = pfadd,
+        .on_drop = many_drop,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_INSERT)},
         .n_key_specs = 1},
     {.name = "pfcount",
@@ -463,7 +593,9 @@ const struct command commands_hyperloglog[] = {
         .complexity = "O(1) with a very small average constant time when called with a single key. O(N) with N being the number of keys, "
                       "and much bigger constant times, when called with multiple keys.",
         .plan = PLAN_SPREAD,
+        .on_shard = pfcount_on_one,
         .on_spread = pfcount,
+        .on_drop = merging_drop,
         .on_steps = pfcount_steps,
         .keys = {KEY_RANGE_NOTED(
             1, -1, 1, KEY_RW | KEY_ACCESS, "RW because it may change the internal representation of the key, and propagate to replicas")},
@@ -489,7 +621,9 @@ const struct command commands_hyperloglog[] = {
         .summary = "Merge N different HyperLogLogs into a single one.",
         .complexity = "O(N) to merge N HyperLogLogs, but with high constant times.",
         .plan = PLAN_SPREAD,
+        .on_shard = pfmerge_on_one,
         .on_spread = pfmerge,
+        .on_drop = merging_drop,
         .on_steps = pfmerge_steps,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RW | KEY_ACCESS | KEY_INSERT), KEY_RANGE(2, -1, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 2},

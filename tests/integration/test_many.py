@@ -216,6 +216,195 @@ def test_many_are_pushed_in_slices(server, slow, other, command, at):
         assert other.read() == [b'{t}of', NAMES[0] if at else NAMES[-1]] and slow.command('LLEN', '{t}of') == 2 * N - 1
 
 
+FAR = 4102444800        # seconds: the year 2100
+
+
+def fields(*words):
+    return lambda of: (words[0], '{t}of', *words[1:], 'FIELDS', len(of), *of)
+
+
+# Commands on fields: what they are, what is replied of those that are there and of those that are not; what is left of those that are there: a time, none, or nothing.
+ON_FIELDS = {
+    'HEXPIRE': (fields('HEXPIRE', 1000000), 1, -2, 'timed'),
+    'HPEXPIRE': (fields('HPEXPIRE', 1000000000), 1, -2, 'timed'),
+    'HEXPIREAT': (fields('HEXPIREAT', FAR, 'NX'), 1, -2, 'timed'),
+    'HPEXPIREAT': (fields('HPEXPIREAT', FAR * 1000, 'LT'), 1, -2, 'timed'),
+    'HEXPIREAT GT': (fields('HEXPIREAT', FAR, 'GT'), 0, -2, 'plain'),
+    'HPEXPIREAT past': (fields('HPEXPIREAT', 1), 2, -2, 'gone'),
+    'HPERSIST': (fields('HPERSIST'), -1, -2, 'plain'),
+    'HTTL': (fields('HTTL'), -1, -2, 'plain'),
+    'HPTTL': (fields('HPTTL'), -1, -2, 'plain'),
+    'HEXPIRETIME': (fields('HEXPIRETIME'), -1, -2, 'plain'),
+    'HPEXPIRETIME': (fields('HPEXPIRETIME'), -1, -2, 'plain'),
+    'HGETEX': (fields('HGETEX'), b'v', Nil('$'), 'plain'),
+    'HGETEX EXAT': (fields('HGETEX', 'EXAT', FAR), b'v', Nil('$'), 'timed'),
+    'HGETEX PXAT past': (fields('HGETEX', 'PXAT', 1), b'v', Nil('$'), 'gone'),
+    'HGETDEL': (fields('HGETDEL'), b'v', Nil('$'), 'gone'),
+}
+
+
+def left(slow, of, what):
+    """What is left of fields is that; asked in parts that are not long."""
+    count = slow.command('HLEN', '{t}of')
+    assert count == (0 if what == 'gone' else len(of)) and slow.command('EXISTS', '{t}of') == bool(count)
+    for at in range(0, len(of), 50):
+        some = of[at:at + 50]
+        times = slow.command('HEXPIRETIME', '{t}of', 'FIELDS', len(some), *some)
+        assert what == 'timed' and min(times) > 1000000 or set(times) == {-1 if what == 'plain' else -2}
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('command', ON_FIELDS)
+def test_many_fields_are_gone_through_in_slices(server, slow, other, command):
+    make, there, none, what = ON_FIELDS[command]
+    asked = [x for name in NAMES for x in (name, b'none' + name)]
+    expected = [x for _ in NAMES for x in (there, none)]
+    if there == b'v':
+        expected[::2] = [b'v%d' % i for i in range(N)]
+    fill = ADDING['HSET'][0](NAMES)
+    assert slow.command(*make(asked)) == [none] * (2 * N)
+    slow.command(*fill)
+    before, dirty = long_slices(server), int(server.info('persistence')['rdb_changes_since_last_save'])
+    assert slow.command(*make(asked)) == expected
+    assert long_slices(server) >= before + 30
+    changes = 2 if what == 'gone' else what == 'timed'      # of a field, and of the key that goes with its last
+    assert int(server.info('persistence')['rdb_changes_since_last_save']) == dirty + changes
+    left(slow, NAMES, what)
+    again = [('DEL', '{t}of'), fill]
+    slow.pipeline(again)
+    assert beside(slow, make(asked), other, ('HLEN', '{t}of'), N, 0 if what == 'gone' else N, again) == expected
+    slow.pipeline([('MULTI',), *again, make(asked), make(NAMES[:3])])
+    assert slow.command('EXEC')[2] == expected
+    slow.pipeline(again)
+    few = NAMES[:N // 2]
+    assert slow.command(*make(few)) == expected[::2][:N // 2]
+    assert slow.command('HLEN', '{t}of') == (N // 2 if what == 'gone' else N)
+    slow.command('SET', '{t}of', 'text')
+    assert slow.command(*make(asked)).startswith(b'WRONGTYPE')
+    if command not in ('HTTL', 'HPTTL', 'HEXPIRETIME', 'HPEXPIRETIME'):
+        slow.pipeline(again)
+        for changed in (what != 'plain', False):
+            other.pipeline([('WATCH', '{t}of'), ('MULTI',), ('HLEN', '{t}of')])
+            slow.command(*make(few if changed else [b'none' + name for name in few]))
+            assert isinstance(other.command('EXEC'), list) != changed
+    for words in (('HEXPIRE', '{t}of', 'text', 'FIELDS', N, *NAMES), ('HEXPIRE', '{t}of', 1, 'FIELDS', N + 1, *NAMES), ('HGETDEL', '{t}of', 'FIELD', N, *NAMES)):
+        slow.command('DEL', '{t}of')
+        assert isinstance(slow.command(*words), Error)
+
+
+def pairs_of(*words):
+    return lambda of: ('HSETEX', '{t}of', *words, 'FIELDS', len(of), *pairs(of))
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('words', [(), ('EXAT', FAR), ('FNX', 'EXAT', FAR), ('FXX', 'KEEPTTL'), ('FXX', 'PXAT', 1)])
+def test_many_fields_are_set_with_times_in_slices(server, slow, other, words):
+    make, fill = pairs_of(*words), ADDING['HSET'][0](NAMES)
+    what = 'gone' if 1 in words else 'timed' if FAR in words else 'plain'
+    begins = [('DEL', '{t}of'), fill] if 'FXX' in words else [('DEL', '{t}of')]
+    slow.pipeline(begins)
+    before = long_slices(server)
+    assert slow.command(*make(NAMES)) == 1
+    assert long_slices(server) >= before + 30
+    left(slow, NAMES, what)
+    slow.pipeline(begins)
+    n = N if 'FXX' in words else 0
+    assert beside(slow, make(NAMES), other, ('HLEN', '{t}of'), n, 0 if what == 'gone' else N, begins) == 1
+    for condition, there in (('FNX', [NAMES[-1]]), ('FXX', NAMES[:-1])):     # the last field decides, and nothing is changed
+        slow.pipeline([('DEL', '{t}of'), ADDING['HSET'][0](there)])
+        assert slow.command(*pairs_of(condition, *(w for w in words if w not in ('FNX', 'FXX')))(NAMES)) == 0
+        left(slow, there, 'plain')
+    slow.pipeline(begins)
+    slow.pipeline([('MULTI',), make(NAMES), ('HLEN', '{t}of')])
+    assert slow.command('EXEC') == [1, 0 if what == 'gone' else N]
+    slow.command('DEL', '{t}of')
+    if 'FXX' not in words:
+        used = int(server.info('memory')['used_memory'])
+        slow.command('CONFIG', 'SET', 'maxmemory', used + 300000)
+        assert slow.command(*make(NAMES)).startswith(b'OOM') and slow.command('EXISTS', '{t}of') == 0
+        slow.command('CONFIG', 'SET', 'maxmemory', used + (16 << 20))
+        assert slow.command(*make(NAMES)) == 1
+        slow.command('CONFIG', 'SET', 'maxmemory', 0)
+    if 'KEEPTTL' in words:
+        slow.pipeline([('DEL', '{t}of'), fill, fields('HEXPIREAT', FAR)(NAMES), make(NAMES)])
+        left(slow, NAMES, 'timed')
+    slow.command('SET', '{t}of', 'text')
+    assert slow.command(*make(NAMES)).startswith(b'WRONGTYPE')
+
+
+@pytest.mark.limit(300)
+def test_times_are_refused_before_one_is_set(server, slow):
+    slow.command(*ADDING['HSET'][0](NAMES))
+    used = int(server.info('memory')['used_memory'])
+    slow.command('CONFIG', 'SET', 'maxmemory', used + 300000)
+    for command in ('HEXPIRE', 'HGETEX EXAT'):
+        assert slow.command(*ON_FIELDS[command][0](NAMES)).startswith(b'OOM')
+    left(slow, NAMES, 'plain')
+    slow.command('CONFIG', 'SET', 'maxmemory', used + (4 << 20))
+    assert slow.command(*ON_FIELDS['HEXPIRE'][0](NAMES)) == [1] * N
+    slow.command('CONFIG', 'SET', 'maxmemory', 0)
+
+
+@pytest.mark.limit(300)
+def test_many_elements_are_added_to_a_hyperloglog_in_slices(server, slow, other):
+    for at in range(0, N, 50):
+        slow.command('PFADD', '{t}same', *NAMES[at:at + 50])
+    added = ('PFADD', '{t}of', *NAMES)
+    before, dirty = long_slices(server), int(server.info('persistence')['rdb_changes_since_last_save'])
+    assert slow.command(*added) == 1
+    assert long_slices(server) >= before + 30
+    assert int(server.info('persistence')['rdb_changes_since_last_save']) == dirty + 1
+    assert slow.command('GETRANGE', '{t}of', 16, -1) == slow.command('GETRANGE', '{t}same', 16, -1)
+    assert slow.command('PFCOUNT', '{t}of') == slow.command('PFCOUNT', '{t}same')
+    assert slow.command(*added) == 0
+    assert slow.command(*added, 'm:one', 'm:two', 'm:three', 'm:four', 'm:five', 'm:six', *(b'p:%d' % i for i in range(1000))) == 1
+    assert beside(slow, added, other, ('EXISTS', '{t}of'), 0, 1, [('DEL', '{t}of')]) in (0, 1)
+    slow.pipeline([('MULTI',), ('DEL', '{t}of'), added, added])
+    assert slow.command('EXEC')[1:] == [1, 0]
+    slow.command('SET', '{t}of', 'text')
+    assert slow.command(*added).startswith(b'WRONGTYPE')
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('tag', ['{t}', ''])
+def test_very_many_hyperloglogs_are_merged_in_slices(server, slow, other, tag):
+    keys = [b'%s%d' % (tag.encode(), i) for i in range(3000)]
+    slow.pipeline([('PFADD', key, *(b'%d' % (i // 4 * 10 + j) for j in range(10))) for i, key in enumerate(keys)])
+    slow.pipeline([('PFADD', tag + 'all', *(b'%d' % i for i in range(at, at + 50))) for at in range(0, 7500, 50)])
+    expected = slow.command('PFCOUNT', tag + 'all')
+    asked = [*keys, tag + 'none', *keys]
+    before = long_slices(server)
+    assert slow.command('PFCOUNT', *asked) == expected
+    assert not tag or long_slices(server) >= before + 30
+    assert slow.command('PFMERGE', tag + 'sum', *asked) == b'OK'
+    assert slow.command('PFCOUNT', tag + 'sum') == expected == slow.command('PFCOUNT', tag + 'sum', *asked)
+    if tag:
+        assert beside(slow, ('PFMERGE', tag + 'of', *asked), other, ('EXISTS', tag + 'of'), 0, 1, [('DEL', tag + 'of')]) == b'OK'
+    slow.pipeline([('MULTI',), ('PFMERGE', tag + 'of', *asked), ('PFCOUNT', *asked)])
+    assert slow.command('EXEC') == [b'OK', expected]
+    slow.pipeline([('DEL', tag + 'of'), ('SET', keys[2990], 'text')])
+    assert slow.command('PFMERGE', tag + 'of', *asked).startswith(b'WRONGTYPE') and slow.command('EXISTS', tag + 'of') == 0
+    assert slow.command('PFCOUNT', *asked).startswith(b'WRONGTYPE')
+
+
+@pytest.mark.limit(300)
+def test_places_of_very_many_elements_are_told_in_slices(server, slow, other):
+    for _ in range(5):
+        slow.command('RPUSH', '{t}of', *[b'a'] * N, 'b')
+    expected = [i for i in range(5 * (N + 1)) if i % (N + 1) != N]
+    asked = ('LPOS', '{t}of', 'a', 'COUNT', 0)
+    before = long_slices(server)
+    assert slow.command(*asked) == expected
+    assert long_slices(server) >= before + 20       # of which seven look
+    assert slow.command(*asked, 'RANK', -3) == expected[::-1][2:]
+    assert slow.command('LPOS', '{t}of', 'a', 'COUNT', 50000, 'RANK', 17) == expected[16:50016]
+    for count in (1, 15, 16, 17, 1015, 1016, 1017, 4096, 4097):
+        assert slow.command('LPOS', '{t}of', 'a', 'COUNT', count) == expected[:count]
+    assert beside(slow, asked, other, ('LLEN', '{t}of'), 5 * (N + 1), 5 * (N + 1)) == expected
+    slow.pipeline([('MULTI',), asked])
+    assert slow.command('EXEC') == [expected]
+
+
 @pytest.mark.limit(300)
 def test_fields_past_their_time_go_while_many_are_set(slow):
     slow.command('HSET', '{t}of', *pairs(NAMES[:1000]))
@@ -241,6 +430,7 @@ def test_a_server_ends_and_clients_leave_meanwhile(start):
     server = start()
     client = server.client(timeout=PATIENCE)
     commands = [(make, ()) for make, _, _ in ADDING.values()] + [(make, ()) for make, _, _ in REMOVING.values()] + [(make, ()) for make, *_ in ASKING.values()]
+    commands += [(make, ()) for make, *_ in ON_FIELDS.values()] + [(pairs_of('FNX'), ()), (lambda of: ('PFADD', '{t}pf', *of), ()), (lambda of: ('LPOS', '{t}list', 'a', 'COUNT', 0), ()), (lambda of: ('PFCOUNT', *(b'{t}' + name for name in of)), ())]
     for make, _ in commands:
         gone = server.client()
         gone.send(encode(*make(NAMES)) * 2)
