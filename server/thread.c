@@ -31,6 +31,7 @@
 #include "server/task.h"
 #include "server/waiting.h"
 #include "server/watchdog.h"
+#include "shard/snapshot.h"
 
 /* A slice of housekeeping shall take 100 us at most: it looks at the clock every 10 us or so, and at the monotonic one, since reading CPU time costs a
  * system call. */
@@ -40,6 +41,7 @@
 #define GROWTH_CHECK_NS 1000000000u /* between memory_check_growth's */
 #define KEEP_TOKENS_MAX_NS 2000000
 #define KEEP_DEBT_MAX_NS 100000000
+#define WALKED_KEYS_SURE 64u /* so many keys in a slice tell what one costs */
 #define SCRATCH_KEPT (1u << 20)
 #define ARGV_KEPT 4096u
 
@@ -248,16 +250,31 @@ static void keep_measure(struct thread *t, uint64_t spent_ns, bool more) {
         latency_add(&t->measure, LATENCY_EXPIRE_CYCLE, t->now_ms / 1000, (uint32_t)(spent_ns / 1000000));
 }
 
-/* What housekeeping may spend while there is other work: its share of the time that has passed. The thread that writes a snapshot's file may well run on the CPU of one
- * of the threads that fill it: what it spends is taken from their shares. */
+/* What was spent since the last call on a snapshot's images of what was about to change, by what a key costs its walk. */
+static uint64_t images_cost_ns(struct thread *t) {
+    const struct snapshot_stats *x = snapshot_stats(t->shard);
+    if (!x || x->images < t->images_seen) t->images_seen = 0; /* another snapshot */
+    if (!x) return 0;
+    uint64_t n = x->images - t->images_seen;
+    t->images_seen = x->images;
+    return n * t->walked_key_ns;
+}
+
+/* What housekeeping may spend while there is other work: its share of the time that has passed. What a snapshot costs elsewhere is taken from it: images, and the thread that
+ * writes its file, which may well run on the CPU of one of the threads that fill it. */
 static void keep_gain(struct thread *t) {
     uint64_t writer_ns = saving_writer_ns();
     int64_t gained = (int64_t)((t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100);
-    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads);
+    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads) - (int64_t)images_cost_ns(t);
     if (t->keep_tokens_ns > KEEP_TOKENS_MAX_NS) t->keep_tokens_ns = KEEP_TOKENS_MAX_NS;
     if (t->keep_tokens_ns < -KEEP_DEBT_MAX_NS) t->keep_tokens_ns = -KEEP_DEBT_MAX_NS;
     t->keep_last_ns = t->now_ns;
     t->writer_seen_ns = writer_ns;
+}
+
+static uint64_t keys_written(const struct shard *s) {
+    const struct snapshot_stats *x = snapshot_stats(s);
+    return x ? x->keys : 0;
 }
 
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
@@ -269,10 +286,12 @@ static bool keep(struct thread *t, bool busy) {
         keep_gain(t);
         if (t->keep_tokens_ns < (int64_t)KEEP_SLICE_NS) return true;
     } else t->writer_seen_ns = saving_writer_ns();
-    uint64_t start_ns = thread_cpu_ns();
+    uint64_t start_ns = thread_cpu_ns(), before = keys_written(t->shard);
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
     uint64_t spent_ns = thread_cpu_ns() - start_ns;
     keep_measure(t, spent_ns, more);
+    uint64_t written = keys_written(t->shard);
+    if (written >= before + WALKED_KEYS_SURE) t->walked_key_ns = spent_ns / (written - before);
     if (t->shard->snapshot) {
         run_after_snapshot(t);
         if (t->n_threads > 1) wake(t);
