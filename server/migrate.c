@@ -174,29 +174,33 @@ static void connected(struct migrate *m, int result) {
 
 /* ---- answers ---- */
 
-static bool is_error(const char *line) { return line[0] == '-'; }
+/* Whatever is no status is no word of a server that has a key now: somebody else may listen there. */
+static bool is_status(const char *line) { return line[0] == '+'; }
 
 /* Of AUTH, or SELECT. The first refusal counts. */
 static void take_greeting(struct migrate *m) {
     m->greetings--;
-    if (is_error(m->line) && !m->refusal[0]) memcpy(m->refusal, m->line, sizeof m->refusal);
+    if (!is_status(m->line) && !m->refusal[0]) memcpy(m->refusal, m->line, sizeof m->refusal);
 }
 
 /* False: nothing was asked that this could answer. */
 static bool take_answer(struct migrate *m) {
     while (m->n_answered < m->n_sent && !m->keys[m->n_answered].there) m->n_answered++;
     if (m->n_answered == m->n_sent) return false;
-    const char *error = m->refusal[0] ? m->refusal : is_error(m->line) ? m->line : NULL;
+    const char *error = m->refusal[0] ? m->refusal : is_status(m->line) ? NULL : m->line;
     if (!error) m->keys[m->n_answered].has_moved = true;
     else if (!m->error[0]) memcpy(m->error, error, sizeof m->error);
     m->n_answered++;
     return true;
 }
 
+#define EMPTY_LINE "-an empty line"
+
 static bool take_line(struct migrate *m) {
     while (m->line_size && (m->line[m->line_size - 1] == '\r' || m->line[m->line_size - 1] == '\n')) m->line_size--;
     memset(m->line + m->line_size, 0, sizeof m->line - m->line_size);
     m->line_size = 0;
+    if (!m->line[0]) memcpy(m->line, EMPTY_LINE, sizeof EMPTY_LINE);
     if (m->greetings) {
         take_greeting(m);
         return true;

@@ -222,6 +222,16 @@ def test_what_the_target_has_is_deleted_and_what_it_refused_stays(server, said, 
     assert c.command('EXISTS', *keys) == 4 - deleted
 
 
+@pytest.mark.parametrize('said', [b'HTTP/1.1 400 Bad Request\r\n', b':1\r\n', b'\r\n'])
+def test_a_target_that_is_no_such_server_gets_nothing(server, said):
+    c = server.client()
+    c.command('SET', 'k', 'v')
+    with Target(answering(*[said] * 2)) as target:
+        reply = c.command(*migrate(target.port, 'k'))
+    assert isinstance(reply, Error) and reply.startswith(b'ERR Target instance replied with error: '), reply
+    assert c.command('GET', 'k') == b'v'
+
+
 FAULTS = {
     'says nothing': (answering(None), b'IOERR error or timeout reading to target instance', 0, 300),
     'ends at once': (answering(b'+OK\r\n'), b'IOERR error or timeout', 0, LONG_MS),
