@@ -76,14 +76,6 @@ static bool may_time(struct shard *s, struct hash *x, const struct named *f, int
     return false;
 }
 
-/* The same for what goes in slices. */
-static bool may_time_many(struct shard *s, struct many *m, struct hash *x, const struct named *f, int64_t at_ms, struct reply *r) {
-    if (!many_reserve(s, m, &x->key, f->n * (uint64_t)TIME_BYTES + FIRST_TIME_BYTES, r)) return false;
-    if (!key_time_fields(s, &x->key, at_ms)) return true;
-    reply_refused(s, r);
-    return false;
-}
-
 /* What a command does to fields one by one. refused: by the system, which the budget did not foresee; some are changed then, and all of the reply is an error. */
 struct change {
     struct shard *s;
@@ -165,7 +157,7 @@ static bool begin_many(struct shard *s, struct hop *h, struct many *m, struct re
     struct hash x;
     struct asked a;
     if (!open_each(s, h, e, &x, r) || !e->parse(s, h, &e->unit, &a, r)) return false;
-    if (sets_times(s, &x, &a) && !may_time_many(s, m, &x, &a.f, a.at_ms, r)) return false;
+    if (sets_times(s, &x, &a) && !many_reserve(s, m, &x.key, a.f.n * (uint64_t)TIME_BYTES + FIRST_TIME_BYTES, r)) return false;
     m->first = a.f.first;
     reply_array(r, a.f.n);
     return true;
@@ -179,7 +171,9 @@ static bool do_many(struct shard *s, struct hop *h, struct many *m, uint32_t to,
     size_t began = r->size;
     if (!(e->reads ? hash_open_slice(s, h, &x, r) : hash_open_write(s, h, &x, r)) || !e->parse(s, h, &e->unit, &a, r)) return false;
     struct change c = {.s = s, .x = &x, .reply_at = m->reply_at};
-    for (; m->at < to && !many_replied(r, began); m->at++) e->one(&c, &a, &e->unit, &h->argv[m->at], r);
+    /* In each slice: opening may have taken out all fields with a time, and what the wheel knew of them. */
+    c.refused = sets_times(s, &x, &a) && key_time_fields(s, &x.key, a.at_ms) != 0;
+    for (; m->at < to && !c.refused && !many_replied(r, began); m->at++) e->one(&c, &a, &e->unit, &h->argv[m->at], r);
     return end_slice(&c, h, m, r);
 }
 
@@ -508,14 +502,13 @@ static bool act_on_pairs(struct shard *s, struct hop *h, struct many *m, uint32_
     struct hash x;
     uint32_t at = m->at;
     if (!parse_extras(s, h, &o, &f, r) || !hash_open_write(s, h, &x, r)) return false;
-    bool begins = at == m->first;
     m->at = to;
     if (is_past(s, &o)) {
         struct change c = {.s = s, .x = &x, .reply_at = m->reply_at};
         take_out_some(&c, h, at, to);
         return end_slice(&c, h, m, r);
     }
-    if (begins && o.timed && x.key.entry && key_time_fields(s, &x.key, o.at_ms)) {
+    if (o.timed && x.key.entry && key_time_fields(s, &x.key, o.at_ms)) {
         reply_refused(s, r);
         return false;
     }

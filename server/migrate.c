@@ -194,7 +194,7 @@ static bool take_answer(struct migrate *m) {
     return true;
 }
 
-#define EMPTY_LINE "-an empty line"
+#define EMPTY_LINE "an empty line"
 
 static bool take_line(struct migrate *m) {
     while (m->line_size && (m->line[m->line_size - 1] == '\r' || m->line[m->line_size - 1] == '\n')) m->line_size--;
@@ -505,7 +505,7 @@ static void unlink_and_free(struct migrate *m) {
 }
 
 static void reply_end(const struct migrate *m, struct reply *r) {
-    if (m->error[0]) reply_errorf(r, "ERR Target instance replied with error: %s", m->error + 1);
+    if (m->error[0]) reply_errorf(r, "ERR Target instance replied with error: %s", m->error + (m->error[0] == '-'));
     else if (m->lost == LOSS_MEMORY) reply_no_memory(r);
     else if (m->lost == LOSS_TRANSACTION) reply_error(r, "TRYAGAIN Too many other transactions on these keys");
     else if (m->lost == LOSS_CONNECTING) reply_error(r, "IOERR error or timeout connecting to the client");

@@ -52,11 +52,14 @@ void monitors_drop(struct monitors *m) {
 
 /* ---- what is secret ---- */
 
+/* Who says more words than this before what they are about has them hidden rather than looked through, for each of them. */
+#define WORDS_SEEN 64u
+
 /* What stands behind AUTH and AUTH2, before the keys. */
 static bool is_secret_of_migrate(const struct arg *argv, uint32_t argc, uint32_t i) {
     for (uint32_t j = 6; j < argc && j < i && !arg_is(&argv[j], "keys"); j++) {
         uint32_t n = arg_is(&argv[j], "auth") ? 1 : arg_is(&argv[j], "auth2") ? 2 : 0;
-        if (i <= j + n) return true;
+        if (i <= j + n || j > WORDS_SEEN) return true;
         j += n;
     }
     return false;
@@ -67,6 +70,7 @@ bool secret_argument(const struct command *row, const struct arg *argv, uint32_t
     if (!row->parent && !strcmp(row->name, "auth")) return true;
     if (!row->parent && !strcmp(row->name, "hello")) {
         for (uint32_t j = 2; j < argc; j++) {
+            if (j > WORDS_SEEN) return true;
             if (arg_is(&argv[j], "auth")) {
                 if (i == j + 1 || i == j + 2) return true;
                 j += 2;

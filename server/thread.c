@@ -41,7 +41,7 @@
 #define GROWTH_CHECK_NS 1000000000u /* between memory_check_growth's */
 #define KEEP_TOKENS_MAX_NS 2000000
 #define KEEP_DEBT_MAX_NS 100000000
-#define WALKED_KEYS_SURE 64u /* so many keys in a slice tell what one costs */
+#define WALKED_KEYS_SURE 64u /* so many keys tell what one costs */
 #define SCRATCH_KEPT (1u << 20)
 #define ARGV_KEPT 4096u
 
@@ -261,11 +261,12 @@ static uint64_t images_cost_ns(struct thread *t) {
 }
 
 /* What housekeeping may spend while there is other work: its share of the time that has passed. What a snapshot costs elsewhere is taken from it: images, and the thread that
- * writes its file, which may well run on the CPU of one of the threads that fill it. */
+ * writes its file, which may well run on the CPU of one of the threads that fill it. Images leave half of it, as expiry and freeing must go on. */
 static void keep_gain(struct thread *t) {
     uint64_t writer_ns = saving_writer_ns();
     int64_t gained = (int64_t)((t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100);
-    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads) - (int64_t)images_cost_ns(t);
+    int64_t images = (int64_t)images_cost_ns(t);
+    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads) - (images < gained / 2 ? images : gained / 2);
     if (t->keep_tokens_ns > KEEP_TOKENS_MAX_NS) t->keep_tokens_ns = KEEP_TOKENS_MAX_NS;
     if (t->keep_tokens_ns < -KEEP_DEBT_MAX_NS) t->keep_tokens_ns = -KEEP_DEBT_MAX_NS;
     t->keep_last_ns = t->now_ns;
@@ -277,6 +278,16 @@ static uint64_t keys_written(const struct shard *s) {
     return x ? x->keys : 0;
 }
 
+/* How many keys a slice has written, and what it took. */
+static void count_walked(struct thread *t, uint64_t written, uint64_t before, uint64_t spent_ns) {
+    if (written <= before) return;
+    t->walked_keys += written - before;
+    t->walked_ns += spent_ns;
+    if (t->walked_keys < WALKED_KEYS_SURE) return;
+    t->walked_key_ns = t->walked_ns / t->walked_keys;
+    t->walked_keys = t->walked_ns = 0;
+}
+
 /* Housekeeping in slices: a share of the time when there is other work, all of it when there is none. True: there is more to do at once. */
 static bool keep(struct thread *t, bool busy) {
     if (!thread_holds(t)) return t->mine && saving_work_standing(t->shard);
@@ -285,13 +296,15 @@ static bool keep(struct thread *t, bool busy) {
     if (limited) {
         keep_gain(t);
         if (t->keep_tokens_ns < (int64_t)KEEP_SLICE_NS) return true;
-    } else t->writer_seen_ns = saving_writer_ns();
+    } else {
+        t->writer_seen_ns = saving_writer_ns();
+        images_cost_ns(t);
+    }
     uint64_t start_ns = thread_cpu_ns(), before = keys_written(t->shard);
     bool more = shard_work(t->shard, t->now_ms, KEEP_SLICE_NS, now_monotonic_ns);
     uint64_t spent_ns = thread_cpu_ns() - start_ns;
     keep_measure(t, spent_ns, more);
-    uint64_t written = keys_written(t->shard);
-    if (written >= before + WALKED_KEYS_SURE) t->walked_key_ns = spent_ns / (written - before);
+    count_walked(t, keys_written(t->shard), before, spent_ns);
     if (t->shard->snapshot) {
         run_after_snapshot(t);
         if (t->n_threads > 1) wake(t);

@@ -246,9 +246,10 @@ struct thread {
     struct release **releases; /* by shard: blobs to give back */
     uint32_t round_robin;
     uint64_t next_timeout_ns, keep_last_ns;
-    int64_t keep_tokens_ns;              /* what housekeeping may spend; below 0: has spent too much */
-    uint64_t writer_seen_ns;             /* saving_writer_ns(), as far as this thread's housekeeping has paid its part */
-    uint64_t images_seen, walked_key_ns; /* of the running snapshot's images, the same; what a key costs a snapshot's walk */
+    int64_t keep_tokens_ns;                         /* what housekeeping may spend; below 0: has spent too much */
+    uint64_t writer_seen_ns;                        /* saving_writer_ns(), as far as this thread's housekeeping has paid its part */
+    uint64_t images_seen;                           /* of the running snapshot's images, the same */
+    uint64_t walked_keys, walked_ns, walked_key_ns; /* of a snapshot's walk, not yet counted; what a key costs it */
     struct thread_stats stats;
     struct measure measure;
     uint64_t growth_ns, growth_cycles; /* when the shard's table began the step of growth that is under way */

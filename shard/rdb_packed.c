@@ -168,7 +168,7 @@ const char *rdb_zipmap(const uint8_t *p, size_t size, rdb_element *add, void *ar
         if (!zipmap_text(&at, end, true, &text, &n)) return "a zipmap's value that does not fit";
         if (!add(arg, (const char *)text, n)) return NULL;
     }
-    return *p < ZIPMAP_UNKNOWN && *p != pairs ? "a zipmap with another number of fields than it says" : NULL;
+    return *p != ZIPMAP_UNKNOWN && *p != pairs ? "a zipmap with another number of fields than it says" : NULL;
 }
 
 /* ---- intset: bytes of an integer (4), how many (4), integers in ascending order ---- */

@@ -156,7 +156,7 @@ def test_what_is_damaged_is_refused_and_changes_nothing(server):
             c.command('SET', 'k', 'stays')
     assert used > 50
     for body in (b'\x02\x02\x01a\x01a', b'\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f', b'\x01\0', b'\0\x03abcd', b'\x04\x02\x01a\x01b\x01a\x01c',
-                 b'\x09\x07\x02\x01a\x01\0b\xff', b'\x03\x01\x01a\x021\0', b'\x11\x0e\x0e\0\0\0\x02\0\x81a\x02\x821\0\x03\xff'):
+                 b'\x09\x07\x02\x01a\x01\0b\xff', b'\x09\x07\xff\x01a\x01\0b\xff', b'\x03\x01\x01a\x021\0', b'\x11\x0e\x0e\0\0\0\x02\0\x81a\x02\x821\0\x03\xff'):
         assert c.command('RESTORE', 'k', 0, sealed(body), 'REPLACE') == Error(b'ERR Bad data format')
     assert b'streams' in c.command('RESTORE', 's', 0, sealed(b'\x13\0'))
     assert c.command('GET', 'k') == b'stays'
