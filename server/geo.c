@@ -405,10 +405,10 @@ struct search {
     uint64_t looked;          /* and how many of its members were */
     struct record_block *blocks;
     struct kept texts;
-    struct merge_sort order;   /* of what was found */
-    uint64_t room, other_room; /* of its items, and of the others */
-    uint64_t n, emitted;       /* that are wanted; that are replied or stored */
-    struct zset result;        /* for a store, while it is under way */
+    struct merge_sort order; /* of what was found */
+    uint64_t room;           /* of its items, and of the others: the two change places */
+    uint64_t n, emitted;     /* that are wanted; that are replied or stored */
+    struct zset result;      /* for a store, while it is under way */
     struct zset_building building;
     bool builds;
 };
@@ -431,7 +431,7 @@ static void search_free(struct search *g) {
     search_drop_result(g);
     kept_drop(&g->texts);
     regions_free_room(g->order.items, g->room * sizeof *g->order.items);
-    regions_free_room(g->order.other, g->other_room * sizeof *g->order.other);
+    regions_free_room(g->order.other, g->room * sizeof *g->order.other);
     mi_free(g);
 }
 
@@ -544,8 +544,7 @@ static bool gather(struct search *g, const struct zset *x) {
     g->n = g->order.n;
     if (g->q.count && g->n > (uint64_t)g->q.count) g->n = (uint64_t)g->q.count;
     if (g->q.order != AS_FOUND && g->order.n) {
-        g->other_room = g->room; /* the two change places */
-        g->order.other = regions_room(g->other_room * sizeof *g->order.other);
+        g->order.other = regions_room(g->room * sizeof *g->order.other);
         g->no_memory |= !g->order.other;
     }
     return true;
@@ -682,7 +681,7 @@ static void search_on_spread(const struct spread *x, struct hop *h, struct reply
     search_free(g);
 }
 
-/* Members of a sorted set that is searched whole at once; and that are found at once. */
+/* Members of a sorted set that is searched whole at once. */
 #define AT_ONCE 1024u
 
 /* Everything is on this shard: a hop, that goes on in slices if it may have much to do. */
@@ -707,7 +706,7 @@ static enum hop_result search_on_shard(struct shard *s, struct hop *h, struct re
         }
         g->budget = SLICE_COST;
         if (!h->state && zset_count(&z) > AT_ONCE) {
-            if (!gather(g, &z) || g->order.n > AT_ONCE) { /* nothing was changed or replied: it begins anew */
+            if (!gather(g, &z)) { /* nothing was changed or replied: it begins anew */
                 search_free(g);
                 return HOP_AGAIN;
             }

@@ -304,6 +304,7 @@ struct merging {
 static bool merge_slice(struct shard *s, struct hop *h, struct merging *g) {
     struct key k;
     for (uint32_t end = g->at + SLICE_KEYS; g->at < end && g->at < h->n_keys; g->at++) {
+        key_prefetch_ahead(s, h, g->at);
         key_read_nth(s, h, g->at, &k);
         if (!merge_key(&g->m, &k, g->at)) return true;
     }

@@ -1,4 +1,4 @@
-/* Copies of texts that stay where they are until all go at once. Of no shard. */
+/* Copies of texts that stay where they are until they are dropped, at once or block by block. Of no shard. */
 #ifndef SERVER_KEPT_H
 #define SERVER_KEPT_H
 

@@ -145,7 +145,7 @@ static bool out_of_range(struct reply *r, const char *option) {
 /* False: an error was replied. */
 static bool read_search(const struct hop *h, struct search *x, struct reply *r) {
     int64_t rank = 1, count = 1, most = 0;
-    memset(x, 0, offsetof(struct search, few));
+    memset(x, 0, offsetof(struct search, few)); /* few is written before it is read */
     for (uint32_t i = 3; i < h->argc; i += 2) {
         const struct arg *value = &h->argv[i + 1];
         bool more = i + 1 < h->argc;
@@ -248,18 +248,18 @@ void lpos_drop(struct shard *s, struct hop *h, struct reply *r) {
     list_search_drop(s, h, r);
 }
 
-/* Goes on with a search. SEARCH_MORE: there is more to do. */
-static enum progress go_on(const struct list *l, struct search *x, const struct element *what, bool slice, struct reply *r) {
+/* Goes on with a search. True: it is over. */
+static bool go_on(const struct list *l, struct search *x, const struct element *what, bool slice, struct reply *r) {
     if (!x->ended) {
         enum progress progress = search_some(l, x, what, slice ? LIST_SLICE : UINT64_MAX);
-        if (progress == SEARCH_MORE) return SEARCH_MORE;
+        if (progress == SEARCH_MORE) return false;
         if (progress == SEARCH_REFUSED) {
             reply_no_memory(r);
-            return SEARCH_DONE;
+            return true;
         }
         x->ended = true;
     }
-    return reply_found(x, slice ? FOUND_SLICE : UINT64_MAX, r) ? SEARCH_DONE : SEARCH_MORE;
+    return reply_found(x, slice ? FOUND_SLICE : UINT64_MAX, r);
 }
 
 enum hop_result lpos(struct shard *s, struct hop *h, struct reply *r) {
@@ -276,7 +276,7 @@ enum hop_result lpos(struct shard *s, struct hop *h, struct reply *r) {
         if (kept) x = kept;
     }
     element_of(&what, h->argv[2].p, h->argv[2].size);
-    if (go_on(&l, x, &what, x != &search, r) == SEARCH_MORE) return HOP_AGAIN;
+    if (!go_on(&l, x, &what, x != &search, r)) return HOP_AGAIN;
     forget_found(x);
     forget_state(h, x, &search);
     return HOP_DONE;

@@ -1,4 +1,4 @@
-/* A merge sort of pointers from the bottom up, stable, that can be put down and gone on with at any comparison. */
+/* A merge sort of pointers from the bottom up, stable, that can be put down and gone on with at any comparison, and while the rest of a run is copied. */
 #ifndef SERVER_MERGE_SORT_H
 #define SERVER_MERGE_SORT_H
 
@@ -15,7 +15,7 @@ struct merge_sort {
 
 typedef int merge_compare(const void *a, const void *b, const void *arg);
 
-/* Goes on until all is sorted, in items, or the budget is used up: 1 for each that is moved with a comparison. True: sorted. */
+/* Goes on until all is sorted, in items, or the budget is used up: 1 for each that is moved with a comparison, and for each 16 that are copied. True: sorted. */
 bool merge_sort(struct merge_sort *m, merge_compare *compare, const void *arg, int64_t *budget);
 
 #endif

@@ -50,14 +50,16 @@ void regions_give_back(void *p, size_t size) {
     if (!head) wake_main();
 }
 
+#define ROOM_MIN (1u << 20) /* less is the heap's */
+
 void *regions_room(size_t size) {
-    if (size < REGIONS_ROOM_MIN) return mi_malloc(size);
+    if (size < ROOM_MIN) return mi_malloc(size);
     void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return room == MAP_FAILED ? NULL : room;
 }
 
 void regions_free_room(void *room, size_t size) {
-    if (!room || size < REGIONS_ROOM_MIN) mi_free(room);
+    if (!room || size < ROOM_MIN) mi_free(room);
     else regions_give_back(room, size);
 }
 

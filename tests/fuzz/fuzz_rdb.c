@@ -200,7 +200,6 @@ static void check_other_ways(const uint8_t *p, size_t size, const struct key *k,
             const char *difference = values_differ(first, k, second, &other);
             require(!difference, "in slices it is read as something else", difference);
         }
-        forget(second, &other);
     }
     forget(second, &other);
     require(memory_used(second->memory) == used, "something is left behind in slices", x.why);

@@ -59,7 +59,7 @@ def test_every_directive_in_effect_has_a_test_that_shows_it():
     for name, test in SHOWN_BY.items():
         source = source_of(test)
         assert source, '%s: there is no test %s' % (name, test)
-        # Where the test takes its options from a list, the fixture or the helper names the directive.
+        # Where the test takes its options from a list, the fixture or what it calls names the directive.
         assert name in source or name in ('set-proc-title', 'daemonize', 'timeout'), '%s does not name %s' % (test, name)
 
 
