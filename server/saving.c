@@ -25,6 +25,10 @@
 /* Between two looks at the sockets while all shards stand still. */
 #define STANDING_SLICE_NS 500000u
 
+/* Of a snapshot for which all shards stand still: WALKS: each thread is to write its shard. Who begins it is not done before that, though its end may come: so nobody gives it up
+ * until then, and it walks only if it has not ended. */
+enum walks { WALKS_NOT, WALKS_SOON, WALKS };
+
 enum ending { ENDING_NONE, ENDING_SAVING, ENDING_ABORTED, ENDING_SURE };
 
 static struct {
@@ -42,7 +46,7 @@ static struct {
     struct disk_job *waiter;
     bool stands, at_end; /* all shards stand still until the answer; and it is for the end of the process */
     bool given_up;       /* nobody wants it any more, which is no failure */
-    _Atomic bool walks;  /* stands, and each thread is to write its shard */
+    _Atomic int walks;   /* enum walks */
     _Atomic bool forced; /* the process ends even if it can't be saved */
     _Atomic bool asked;  /* a signal has asked for that end */
     _Atomic int ending;  /* enum ending */
@@ -323,18 +327,19 @@ static void give_up_running(const struct spread *x) {
 static const char *begin_standing(const struct spread *x, struct disk_job *waiter, bool at_end) {
     give_up_running(x);
     saving.at_end = at_end;
+    atomic_store(&saving.walks, WALKS_SOON);
     const char *why = begin(x, waiter, true);
-    if (why) return why;
-    atomic_store_explicit(&saving.walks, true, memory_order_release);
-    tell_all(MESSAGE_ROOM);
-    return NULL;
+    int soon = WALKS_SOON;
+    if (why) atomic_store(&saving.walks, WALKS_NOT);
+    else if (atomic_compare_exchange_strong(&saving.walks, &soon, WALKS)) tell_all(MESSAGE_ROOM);
+    return why;
 }
 
 const char *saving_begin_standing(const struct spread *x, struct disk_job *waiter) { return begin_standing(x, waiter, false); }
 
 bool saving_work_standing(struct shard *s) {
     struct slice slice = {.cpu_ns = now_monotonic_ns};
-    if (!atomic_load_explicit(&saving.walks, memory_order_acquire) || !snapshot_is_due(s)) return false;
+    if (atomic_load_explicit(&saving.walks, memory_order_acquire) != WALKS || !snapshot_is_due(s)) return false;
     snapshot_work(s, &slice, now_monotonic_ns() + STANDING_SLICE_NS);
     while (snapshot_let_go(s)) {} /* nobody waits for it: there are no writers */
     return snapshot_is_due(s);
@@ -418,7 +423,7 @@ static void end_standing(struct thread *t, bool good) {
     struct disk_job *waiter = take_waiter();
     int state = ENDING_SAVING;
     saving.stands = false;
-    atomic_store(&saving.walks, false);
+    atomic_store(&saving.walks, WALKS_NOT);
     if (!saving.at_end) { /* DEBUG RELOAD */
         answer(waiter, good);
         return;
@@ -449,7 +454,8 @@ bool saving_end_abort(void) {
 /* Who waits for the shards to stand still finds out by himself. */
 void saving_abort_message(struct thread *t, struct note *n) {
     mi_free(n);
-    if (!saving_is_running() || !saving.stands || !saving.at_end || atomic_load(&saving.ending) != ENDING_ABORTED) return;
+    if (atomic_load(&saving.walks) != WALKS || !saving_is_running() || !saving.at_end || atomic_load(&saving.ending) != ENDING_ABORTED)
+        return;
     saving.given_up = true;
     snapshot_file_give_up(saving.file, "the end was aborted");
     end_standing(t, false);

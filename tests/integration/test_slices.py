@@ -15,7 +15,7 @@ def long_slices(server):
     return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
 
 
-def answered_first(slow, command, other, question, answer, tries=50):
+def answered_first(slow, command, other, question, answer, tries=1000):
     """Whether, at least once, a question that was sent after the slow command is answered before it."""
     first = False
     for _ in range(tries):
