@@ -261,12 +261,13 @@ static uint64_t images_cost_ns(struct thread *t) {
 }
 
 /* What housekeeping may spend while there is other work: its share of the time that has passed. What a snapshot costs elsewhere is taken from it: images, and the thread that
- * writes its file, which may well run on the CPU of one of the threads that fill it. Images leave half of it, as expiry and freeing must go on. */
+ * writes its file, which may well run on the CPU of one of the threads that fill it. Images leave a quarter of it, as expiry and freeing must go on. */
 static void keep_gain(struct thread *t) {
     uint64_t writer_ns = saving_writer_ns();
     int64_t gained = (int64_t)((t->now_ns - t->keep_last_ns) * (uint64_t)t->config->housekeeping_percent / 100);
     int64_t images = (int64_t)images_cost_ns(t);
-    t->keep_tokens_ns += gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads) - (images < gained / 2 ? images : gained / 2);
+    t->keep_tokens_ns +=
+        gained - (int64_t)((writer_ns - t->writer_seen_ns) / t->n_threads) - (images < gained / 4 * 3 ? images : gained / 4 * 3);
     if (t->keep_tokens_ns > KEEP_TOKENS_MAX_NS) t->keep_tokens_ns = KEEP_TOKENS_MAX_NS;
     if (t->keep_tokens_ns < -KEEP_DEBT_MAX_NS) t->keep_tokens_ns = -KEEP_DEBT_MAX_NS;
     t->keep_last_ns = t->now_ns;
