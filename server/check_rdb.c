@@ -15,7 +15,7 @@ static const char *const type_names[TYPES] = {"strings", "lists", "sets", "sorte
 /* Each value is read into a shard as at a start, and freed again. */
 struct checking {
     struct shard *shard;
-    uint64_t keys, expiring, expired, of_type[TYPES], in_database[DATABASES];
+    uint64_t keys, expiring, expired, timed_hashes, of_type[TYPES], in_database[DATABASES];
 };
 
 static bool check_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
@@ -30,6 +30,7 @@ static bool check_key(void *arg, struct rdb_source *x, const struct rdb_key *key
     c->expired += key->expire_at_ms < s->now_ms;
     c->of_type[entry_type(k.entry)]++;
     c->in_database[key->db]++;
+    c->timed_hashes += entry_type(k.entry) == TYPE_HASH && entry_fields_time(k.entry) != EXPIRY_NONE;
     key_delete(s, &k, KEY_EXPIRED);
     shard_work(s, s->now_ms, UINT64_MAX / 4, now_monotonic_ns);
     return true;
@@ -47,6 +48,8 @@ static void show(const struct checking *c, const struct rdb_walk *w) {
         (unsigned long long)c->expired);
     for (unsigned i = 0; i < TYPES; i++)
         if (c->of_type[i]) printf("  %s: %llu\n", type_names[i], (unsigned long long)c->of_type[i]);
+    if (c->timed_hashes)
+        printf("  hashes with times of fields, which Redis reads from 7.4 on: %llu\n", (unsigned long long)c->timed_hashes);
     for (unsigned i = 0; i < DATABASES; i++)
         if (c->in_database[i]) printf("  database %u: %llu\n", i, (unsigned long long)c->in_database[i]);
 }

@@ -14,9 +14,11 @@ static void print_usage(void) {
         "       darter --check-rdb FILE\n"
         "       darter --help | --version\n\n"
         "FILE is in redis.conf's format; - reads more of it from standard input. Directives are applied in this order: the file, standard\n"
-        "input, the arguments; the last value counts. --check-config starts nothing: it tells what is wrong with a configuration, with "
-        "file\n"
-        "and line (status 1), or what was read and what of it has an effect (status 0).\n\n"
+        "input, the arguments; the last value counts. --check-config starts nothing: it tells the first thing that is wrong with a "
+        "configuration,\n"
+        "with file and line (status 1), or what was read and what of it has an effect (status 0). --check-rdb reads a snapshot as a "
+        "start does,\n"
+        "and tells what is in it, or where it is damaged.\n\n"
         "examples:\n"
         "  darter --port 7000 --threads 4\n"
         "  darter /etc/darter/darter.conf --loglevel verbose\n"
@@ -24,16 +26,34 @@ static void print_usage(void) {
         DARTER_VERSION);
 }
 
+/* Without the marks of a document. */
+static void print_plain(const char *p) {
+    for (; *p; p++)
+        if (*p != '`') putchar(*p);
+}
+
+static void print_plain_values(const struct directive *d) {
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return;
+    directive_print_values(d, f);
+    fclose(f);
+    print_plain(text);
+    free(text);
+}
+
 void config_print_help(void) {
     print_usage();
-    printf("Directives (default):\n");
+    printf("Directives (default): values\n");
     const char *separator = "\nAccepted, without an effect: ";
     for (const struct directive *d = directives; d->doc; d++) {
         if (!d->name && !(d[1].flags & DIRECTIVE_IDLE)) printf("\n %s\n", d->doc);
-        if (!d->name || d->flags & DIRECTIVE_IDLE) continue;
-        printf("  --%s (%s)\n      ", d->name, *d->fall_back ? d->fall_back : "\"\"");
-        for (const char *p = d->doc; *p; p++)
-            if (*p != '`') putchar(*p);
+        if (!d->name || d->flags & (DIRECTIVE_IDLE | DIRECTIVE_HIDDEN)) continue;
+        printf("  --%s (%s): ", d->name, *d->fall_back ? d->fall_back : "\"\"");
+        print_plain_values(d);
+        printf("\n      ");
+        print_plain(d->doc);
         putchar('\n');
     }
     for (const struct directive *d = NULL; (d = directive_next(d));) {
@@ -101,7 +121,7 @@ static const char introduction[] =
     "    darter /etc/darter/darter.conf                 # a file\n"
     "    darter /etc/darter/darter.conf --port 7000     # a file, and a value that wins over it\n"
     "    generate | darter -                            # standard input\n"
-    "    darter --check-config /etc/darter/darter.conf  # says what is wrong with it, or what was read; starts nothing\n"
+    "    darter --check-config /etc/darter/darter.conf  # says what is wrong first, or what was read; starts nothing\n"
     "\n"
     "They are applied in this order: the file, standard input, the arguments. The last value of a directive counts; `save` lines add up, "
     "and a `save`\n"

@@ -284,7 +284,10 @@ static bool prepare_all(const struct config *c) {
 
 int loading_prepare(const struct config *c) {
     if (!find_file(c)) {
-        if (errno == ENOENT) return 0;
+        if (errno == ENOENT) {
+            log_line(LOG_NOTICE_LEVEL, "No snapshot at %s: there are no keys", loading.path);
+            return 0;
+        }
         log_line(LOG_WARNING_LEVEL, "Fatal error: can't look at %s: %s. Exiting.", loading.path, strerror(errno));
         return -1;
     }
@@ -299,6 +302,7 @@ int loading_prepare(const struct config *c) {
 
 static bool start(void) {
     loading.began_ns = now_monotonic_ns();
+    log_line(LOG_NOTICE_LEVEL, "Loading %s", loading.path);
     atomic_store(&loading.left, server.n_threads);
     for (uint32_t i = 0; i < server.n_threads; i++)
         if (pthread_create(&loading.loaders[i].handle, NULL, load, &loading.loaders[i])) return false;

@@ -430,7 +430,8 @@ static void end_standing(struct thread *t, bool good) {
     }
     if (!good && atomic_load(&saving.ending) == ENDING_SAVING) {
         bool forced = good = atomic_load(&saving.forced);
-        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB%s", forced ? ". Exit anyway." : ", can't exit.");
+        log_line(LOG_WARNING_LEVEL, "Error trying to save the DB%s",
+            forced ? ". Exit anyway." : ", can't exit. SHUTDOWN NOSAVE ends without saving.");
     }
     if (good && atomic_compare_exchange_strong(&saving.ending, &state, ENDING_SURE)) {
         atomic_store(&server.stopping, true); /* nobody goes on behind the file's back */

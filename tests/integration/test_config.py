@@ -86,6 +86,8 @@ def test_version_and_help():
     for argument, wanted in (('--version', 'arter'), ('-v', 'arter'), ('--help', '--port')):
         done = subprocess.run([darter_binary(), argument], capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0 and wanted in done.stdout, done
+    assert '--io (auto): auto, uring, epoll\n' in done.stdout and '`' not in done.stdout
+    assert 'key-load-delay' not in done.stdout  # hidden ones are for tests and for measuring
 
 
 def test_config_get_patterns(server):

@@ -294,11 +294,23 @@ def test_a_file_can_be_looked_at(on_folder, tmp_path):
     said = check(path)
     lines = [line.strip() for line in said.stdout.splitlines()]
     assert said.returncode == 0 and {'4 keys, 1 with a time, 0 of these past it', 'strings: 2', 'lists: 1', 'sets: 1', 'database 0: 3', 'database 3: 1', 'redis-ver: 7.0.15', path + ': good'} <= set(lines)
+    assert 'times of fields' not in said.stdout
+    c.pipeline([('HSET', 'h', 'f', 'v', 'g', 'w'), ('HSET', 'plain', 'f', 'v'), ('HEXPIRE', 'h', 1000, 'FIELDS', 1, 'f'), ('SAVE',)])
+    assert '  hashes: 2\n  hashes with times of fields, which Redis reads from 7.4 on: 1\n' in check(path).stdout
     with open(path, 'r+b') as f:
         f.truncate(os.path.getsize(path) - 3)
     said = check(path)
     assert said.returncode == 1 and 'at offset' in said.stderr and 'good' not in said.stdout
     assert check().returncode == 1 and check('/nonexistent').returncode == 1
+
+
+def test_the_log_names_the_file_that_is_loaded(on_folder, tmp_path):
+    server = on_folder()
+    assert 'No snapshot at %s/dump.rdb: there are no keys' % tmp_path in server.log()
+    server.client().pipeline([('SET', 'a', 1), ('SAVE',)])
+    server.stop()
+    again = on_folder().log()
+    assert 'Loading %s/dump.rdb\n' % tmp_path in again and 'No snapshot' not in again
 
 
 def test_who_comes_while_it_loads(on_folder):
