@@ -132,7 +132,8 @@ struct asked {
     struct named f;
     enum condition condition;
     bool timed, persists;
-    int64_t at_ms; /* FIELD_NEVER: fields get no time */
+    int64_t at_ms;    /* FIELD_NEVER: fields get no time */
+    struct unit unit; /* in which times are told */
 };
 
 /* A command that does one thing to each of its fields. The way is in front: struct many has it. */
@@ -141,8 +142,9 @@ struct each {
     struct unit unit;
     bool reads;
     bool (*parse)(const struct shard *s, const struct hop *h, const struct unit *unit, struct asked *out, struct reply *r);
-    void (*one)(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r);
+    void (*one)(struct change *c, const struct asked *a, const struct arg *name, struct reply *r);
 };
+_Static_assert(offsetof(struct each, way) == 0, "struct many has the way of a struct each");
 
 static bool sets_times(const struct shard *s, const struct hash *x, const struct asked *a) {
     return x->key.entry && a->at_ms != FIELD_NEVER && a->at_ms > s->now_ms;
@@ -173,7 +175,7 @@ static bool do_many(struct shard *s, struct hop *h, struct many *m, uint32_t to,
     struct change c = {.s = s, .x = &x, .reply_at = m->reply_at};
     /* In each slice: opening may have taken out all fields with a time, and what the wheel knew of them. */
     c.refused = sets_times(s, &x, &a) && key_time_fields(s, &x.key, a.at_ms) != 0;
-    for (; m->at < to && !c.refused && !many_replied(r, began); m->at++) e->one(&c, &a, &e->unit, &h->argv[m->at], r);
+    for (; m->at < to && !c.refused && !many_replied(r, began); m->at++) e->one(&c, &a, &h->argv[m->at], r);
     return end_slice(&c, h, m, r);
 }
 
@@ -189,7 +191,7 @@ static inline __attribute__((always_inline)) enum hop_result on_each(
     if (sets_times(s, &x, &a) && !may_time(s, &x, &a.f, a.at_ms, r)) return HOP_DONE;
     struct change c = {.s = s, .x = &x, .reply_at = r->size};
     reply_array(r, a.f.n);
-    for (uint32_t i = 0; i < a.f.n; i++) e->one(&c, &a, &e->unit, &h->argv[a.f.first + i], r);
+    for (uint32_t i = 0; i < a.f.n; i++) e->one(&c, &a, &h->argv[a.f.first + i], r);
     end(&c, r);
     return HOP_DONE;
 }
@@ -233,8 +235,7 @@ static bool parse_expire(const struct shard *s, const struct hop *h, const struc
         parse_fields(h, out->condition == ALWAYS ? 3 : 4, "ERR Parameter `numFields` should be greater than 0", &out->f, r);
 }
 
-static void expire_field(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r) {
-    (void)unit;
+static void expire_field(struct change *c, const struct asked *a, const struct arg *name, struct reply *r) {
     reply_int(r, expire_one(c, name, a->condition, a->at_ms));
 }
 
@@ -263,15 +264,16 @@ static enum hop_result hpexpireat(struct shard *s, struct hop *h, struct reply *
 
 /* Of those that have nothing before FIELDS. */
 static bool parse_names(const struct shard *s, const struct hop *h, const struct unit *unit, struct asked *out, struct reply *r) {
-    (void)s, (void)unit;
+    (void)s;
+    out->unit = *unit;
     out->at_ms = FIELD_NEVER;
     return parse_fields(h, 2, NOT_POSITIVE, &out->f, r);
 }
 
-static void persist_field(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r) {
+static void persist_field(struct change *c, const struct asked *a, const struct arg *name, struct reply *r) {
     struct field one;
     bool found = hash_find(c->x, name, &one), timed = found && one.expires_at_ms != FIELD_NEVER;
-    (void)a, (void)unit;
+    (void)a;
     if (timed) set_time(c, &one, FIELD_NEVER, KEY_HPERSIST);
     reply_int(r, !found ? -2 : timed ? 1 : -1);
 }
@@ -283,12 +285,11 @@ static enum hop_result hpersist(struct shard *s, struct hop *h, struct reply *r)
 
 /* --- telling times --- */
 
-static void tell_time(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r) {
+static void tell_time(struct change *c, const struct asked *a, const struct arg *name, struct reply *r) {
     struct field one;
-    (void)a;
     if (!hash_find(c->x, name, &one)) reply_int(r, -2);
     else if (one.expires_at_ms == FIELD_NEVER) reply_int(r, -1);
-    else reply_int(r, (one.expires_at_ms - (unit->relative ? c->s->now_ms : 0) + unit->ms - 1) / unit->ms);
+    else reply_int(r, (one.expires_at_ms - (a->unit.relative ? c->s->now_ms : 0) + a->unit.ms - 1) / a->unit.ms);
 }
 
 #define TELL(ms, relative) \
@@ -344,9 +345,8 @@ static bool parse_get(const struct shard *s, const struct hop *h, const struct u
         parse_fields(h, 2 + 2 * out->timed + out->persists, NOT_POSITIVE, &out->f, r);
 }
 
-static void get_field(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r) {
+static void get_field(struct change *c, const struct asked *a, const struct arg *name, struct reply *r) {
     struct field one;
-    (void)unit;
     if (!hash_find(c->x, name, &one)) {
         reply_null(r);
         return;
@@ -360,9 +360,9 @@ static enum hop_result hgetex(struct shard *s, struct hop *h, struct reply *r) {
     return on_each(s, h, r, &each);
 }
 
-static void get_and_take_out(struct change *c, const struct asked *a, const struct unit *unit, const struct arg *name, struct reply *r) {
+static void get_and_take_out(struct change *c, const struct asked *a, const struct arg *name, struct reply *r) {
     struct field one;
-    (void)a, (void)unit;
+    (void)a;
     if (!hash_find(c->x, name, &one)) {
         reply_null(r);
         return;
