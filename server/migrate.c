@@ -375,7 +375,8 @@ static enum hop_result dump_keys(struct shard *s, struct hop *h, struct reply *r
 static void piece(struct migrate *m, uint32_t shard, hop_fn *run) {
     struct batch *b = task_piece(m->thread, m->task, shard, m->task->argv, m->task->argc, 0, NULL, 1, (uint64_t)(uintptr_t)m);
     b->hops[0].run = run;
-    b->owner_only = true; /* it may go on in slices */
+    b->owner_only = true;          /* it may go on in slices */
+    b->now_ms = m->thread->now_ms; /* its keys don't need each other, and the time that is left to one is told as it goes */
 }
 
 static void start_dump(struct migrate *m) {

@@ -77,7 +77,7 @@ struct task *task_new(
     struct task *k = t->free_tasks;
     if (k) t->free_tasks = k->next;
     else if (!(k = mi_malloc(sizeof *k))) return NULL;
-    *k = (struct task){.conn = c, .row = row, .kind = kind, .argc = argc, .no_reply = c->reply_off || c->reply_skip};
+    *k = (struct task){.conn = c, .row = row, .kind = kind, .argc = argc, .no_reply = c->reply_off || c->reply_skip, .now_ms = t->now_ms};
     k->pieces = mi_calloc(t->n_threads, sizeof *k->pieces);
     k->argv = k->pieces ? copy_args(argv, argc, copy_bytes) : NULL;
     if (!k->argv) {
@@ -167,6 +167,7 @@ void task_no_memory(struct thread *t, struct conn *c) {
 struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struct arg *argv, uint32_t argc, uint32_t n_keys,
     uint64_t *hashes, uint32_t key_step, uint64_t state) {
     struct batch *b = outbox_piece(t, shard, k);
+    b->now_ms = k->now_ms;
     b->owner_only = !k->members || k->row->flags & CMD_SLICED; /* only a transaction's pieces are bounded */
     struct hop *h = &b->hops[0];
     *h = (struct hop){.origin = k->conn,
@@ -851,9 +852,10 @@ void task_stopped(struct thread *t, struct task *k) {
     }
     struct shard **shards = mi_malloc(t->n_threads * sizeof *shards);
     if (!shards) abort();
+    k->now_ms = t->now_ms;
     for (uint32_t s = 0; s < t->n_threads; s++) {
         shards[s] = t->server->threads[s]->shard;
-        shards[s]->now_ms = t->now_ms;
+        shards[s]->now_ms = k->now_ms;
     }
     if (k->kind == TASK_CUT) {
         bool keeps = k->cut(t, &(struct spread){shards, t->n_threads});

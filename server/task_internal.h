@@ -31,6 +31,7 @@ struct task {
     uint32_t argc, n_keys, next_key, wave_end;
     uint8_t key_first, key_step;
     uint32_t outstanding;   /* pieces, or shards that do not stand still yet */
+    int64_t now_ms;         /* of all its pieces: when it began; of a transaction, when its intents stood; when all shards stood still */
     uint32_t rounds;        /* SETTLING: how often all shards must still stand still */
     uint64_t *hashes;       /* EXCLUSIVE: of all keys; FANOUT: of this wave's */
     struct arg *piece_args; /* of this wave */

@@ -130,10 +130,20 @@ static void give_up(struct thread *t, struct task *k) {
     task_ask_for_token(t, k);
 }
 
+/* From here on nobody deletes a key of it that is there at this time (shard/keyspace.c, shard/expire.c): what one of its waves finds, the next does. */
+static void take_time(struct thread *t, struct task *k) {
+    k->now_ms = t->now_ms;
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (k->pieces[s]) k->pieces[s]->now_ms = k->now_ms;
+}
+
 void transact_answer(struct thread *t, struct task *k, struct batch *b) {
     switch (txn_answer(&k->txn, b->order == PIECE_SCHEDULE && b->refused)) {
     case TXN_WAIT: break;
     case TXN_STANDS:
+        take_time(t, k);
+        step(t, k);
+        break;
     case TXN_WAVE_DONE: step(t, k); break;
     case TXN_WITHDRAW: withdraw(t, k); break;
     case TXN_TRY_AGAIN:

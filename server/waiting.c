@@ -18,7 +18,6 @@ static struct batch *piece(struct thread *t, struct waiting *x, uint32_t shard, 
     struct batch *b = task_piece(t, k, shard, own->argv, own->argc, own->n_keys, own->hashes, 1, (uint64_t)(uintptr_t)x);
     b->hops[0].run = run;
     b->hops[0].key_first = own->key_first;
-    b->now_ms = x->now_ms;
     return b;
 }
 
@@ -306,6 +305,7 @@ void waiting_try_again(struct thread *t, struct waiting *x) {
     k->intents = NULL;
     k->txn = (struct txn){0};
     k->letting_go = k->stood = false;
+    k->now_ms = t->now_ms;
     begin(t, k, x);
 }
 

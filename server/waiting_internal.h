@@ -68,7 +68,6 @@ struct waiting {
     struct request *request;
     struct half **halves; /* by shard; NULL: no key there */
     uint64_t timeout_ms, cycles;
-    int64_t now_ms; /* of all its pieces */
     enum state state;
     enum outcome outcome; /* TRYING: the shard's */
     bool in_time_table, failed, served, dropped;

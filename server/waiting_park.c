@@ -94,7 +94,6 @@ struct waiting *waiting_new(
     x->message = (struct message){.kind = MESSAGE_SERVED, .from = t->id};
     x->conn = c;
     x->timeout_ms = asked->timeout_ms;
-    x->now_ms = t->now_ms;
     x->halves = mi_calloc(t->n_threads, sizeof *x->halves);
     x->request = request_new(t, c, row, argv, argc, asked);
     if (x->request) x->request->waiting = x;

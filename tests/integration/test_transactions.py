@@ -7,8 +7,10 @@ import time
 
 import pytest
 
+from clock_steps import clock_steps
 from configurations import LIGHT
 from resp import encode
+from server import PATIENCE
 from workers import Workers
 
 def keys_of(count):
@@ -304,3 +306,29 @@ def test_replies_of_exec_over_shards_are_those_of_the_same_commands_alone(server
             c.command('MSET', *(x for k in keys[:6] for x in (k, b'7')))
             together = c.pipeline([('MULTI',), *commands, ('EXEC',)])[-1]
         assert [repr(x) for x in together] == [repr(x) for x in alone]
+
+
+POPS = {'LMPOP': ('LMPOP', 2, 'LEFT'), 'BLMPOP': ('BLMPOP', 0, 2, 'LEFT'), 'ZMPOP': ('ZMPOP', 2, 'MIN'), 'BZMPOP': ('BZMPOP', 0, 2, 'MIN')}
+
+
+@pytest.mark.several_threads
+@pytest.mark.limit(120)
+@pytest.mark.parametrize('pop', POPS)
+def test_a_key_is_there_for_all_steps_of_a_command_or_for_none(start, tmp_path, pop):
+    """Its time is over in any of the turns that the command takes: then the other key, which stays, is popped from."""
+    server = start(env=clock_steps(tmp_path, 10))
+    *question, end = POPS[pop]
+    is_list = end == 'LEFT'
+    fill = (lambda key: ('RPUSH', key, 'x')) if is_list else (lambda key: ('ZADD', key, 0, 'x'))
+    popped = {b'first': 0, b'second': 0}
+    with server.client(timeout=PATIENCE) as c:
+        for turns in range(1, 25):
+            for n in range(12):
+                first, second = 'first:%d' % n, 'second:%d' % (11 - n)
+                c.pipeline([('DEL', first, second), fill(first), fill(second)])
+                c.send(encode('PEXPIRE', first, turns * 10 - 9) + encode(*question, first, second, end))
+                assert c.read() == 1
+                name, elements = c.read()
+                assert elements == [b'x'] if is_list else len(elements) == 1
+                popped[name.partition(b':')[0]] += 1
+        assert popped[b'first'] and popped[b'second']

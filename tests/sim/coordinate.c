@@ -138,6 +138,7 @@ static void verdict(struct thread *t, struct task *k, enum txn_verdict v) {
     switch (v) {
     case TXN_WAIT: break;
     case TXN_STANDS:
+        k->op->now_ms = t->now_ms;
         k->op->ran = ++t->world->moment;
         run(t, k);
         break;
@@ -231,6 +232,7 @@ static void all_stopped(struct thread *t, struct task *k) {
     for (uint32_t s = 0; s < w->n_threads; s++)
         if (!schedule_is_empty(&w->threads[s].shard->schedule) && sim_fault != FAULT_NO_DRAIN)
             w->wrong = "a transaction is under way while all shards stand still";
+    k->op->now_ms = t->now_ms;
     if (k->pop) waiting_on_held(w, k->pop);
     else execute_all(w, k->op);
     for (uint32_t s = 0; s < w->n_threads && sim_fault != FAULT_NOT_SERVED_HELD; s++) {
