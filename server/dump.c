@@ -7,9 +7,12 @@
 
 #include "server/command.h"
 #include "server/config.h"
+#include "server/regions.h"
 #include "server/strings.h"
+#include "shard/blob.h"
 #include "shard/crc64.h"
 #include "shard/rdb_read.h"
+#include "shard/unpack.h"
 
 #define FOOTER 10u
 /* Bytes that a slice copies to the reply: about 100 us. */
@@ -51,10 +54,17 @@ static void dump_at_once(struct shard *s, const struct entry *e, struct reply *r
 /* Of a hop in slices. */
 static struct dump *dump_of(const struct hop *h) { return h->state > HOP_IN_SLICES ? (struct dump *)(uintptr_t)h->state : NULL; }
 
+void dump_drop_text(struct rdb_buffer *text) {
+    size_t mapped = rdb_buffer_mapped(text);
+    if (mapped) regions_give_back(text->bytes, mapped);
+    else rdb_buffer_drop(text);
+    *text = (struct rdb_buffer){0};
+}
+
 static void dump_drop(struct shard *s, struct hop *h, struct reply *r) {
     struct dump *d = dump_of(h);
     (void)s, (void)r;
-    if (d) rdb_buffer_drop(&d->text);
+    if (d) dump_drop_text(&d->text);
     mi_free(d);
 }
 
@@ -191,16 +201,27 @@ static void restore_value(struct shard *s, struct key *k, const struct arg *payl
 
 /* ---- RESTORE of a long payload, in slices: the checksum; the value, made aside; then it gets its place ---- */
 
-#define LONG_PAYLOAD (64u << 10)
-#define SLICE_SUMMED (512u << 10) /* bytes, about 100 us */
-#define SLICE_MADE 128u           /* elements: 80 us for a sorted set */
-#define SLICE_NODES 1u            /* of a list, each of some hundred elements */
+/* Bytes of a payload, or of a string, that take less than some 100 us in one go: those of a container may be very many elements. */
+#define LONG_STRING (64u << 10)
+#define LONG_CONTAINER (4u << 10)
+/* A slice: bytes that are summed, copied within the cache's reach, unpacked; elements (80 us for a sorted set), and those of a list. */
+#define SLICE_SUMMED (512u << 10)
+#define SLICE_MOVED (512u << 10)
+#define SLICE_UNPACKED (256u << 10)
+#define SLICE_MADE 128u
+#define SLICE_PUSHED 1024u
 
 struct restoring {
+    uint8_t type; /* the payload's first byte, which a string that is made in place overwrites */
     int64_t at_ms, idle_s;
-    struct rdb_making *value; /* NULL: not begun */
     uint64_t crc;
-    size_t summed, at; /* bytes of the payload */
+    size_t summed, at;        /* bytes of the payload */
+    struct rdb_making *value; /* NULL: not begun, or a string */
+    /* A string. */
+    struct blob *string;       /* NULL: not begun */
+    bool in_place, compressed; /* in_place: it becomes what its own argument is */
+    struct unpacking unpacking;
+    size_t size, moved; /* bytes of the text; of these, at their place */
 };
 
 static struct restoring *restoring_of(const struct hop *h) {
@@ -211,11 +232,24 @@ static void restore_drop(struct shard *s, struct hop *h, struct reply *r) {
     struct restoring *x = restoring_of(h);
     (void)s, (void)r;
     if (x) rdb_make_drop(x->value);
+    if (x && x->string && !x->in_place) blob_give_up(x->string);
     mi_free(x);
     h->state = 0;
 }
 
-static bool is_long(const struct arg *payload) { return payload->size > LONG_PAYLOAD && rdb_is_counted((uint8_t)payload->p[0]); }
+static struct rdb_source source_at(const struct arg *payload, size_t at) {
+    const uint8_t *p = (const uint8_t *)payload->p;
+    return (struct rdb_source){.at = p + at, .end = p + payload->size - FOOTER, .offset = payload->size - FOOTER};
+}
+
+static bool is_long(const struct arg *payload) {
+    uint8_t type = payload->size > FOOTER ? (uint8_t)payload->p[0] : RDB_STRING;
+    struct rdb_string_head head;
+    if (payload->size <= FOOTER + 1) return false;
+    struct rdb_source x = source_at(payload, 1);
+    if (type == RDB_STRING) return payload->size > LONG_STRING || (rdb_get_string_head(&x, &head) && head.size > LONG_STRING);
+    return payload->size > LONG_CONTAINER && rdb_is_container(type);
+}
 
 /* False: all of it is summed. */
 static bool sum_slice(struct restoring *x, const struct arg *payload) {
@@ -225,61 +259,117 @@ static bool sum_slice(struct restoring *x, const struct arg *payload) {
     return n < left;
 }
 
-static void reply_wrong(struct shard *s, const struct rdb_source *x, struct reply *r) {
+static enum hop_result reply_wrong(struct shard *s, const struct rdb_source *x, struct reply *r) {
     if (x->no_memory) reply_refused(s, r);
     else reply_error(r, "ERR Bad data format");
+    return HOP_DONE;
+}
+
+/* Puts the value that was made under the key's name. False: it was refused, and is still there. */
+typedef bool store_fn(struct shard *s, struct hop *h, struct restoring *x, struct key *k);
+
+static bool store_container(struct shard *s, struct hop *h, struct restoring *x, struct key *k) {
+    struct rdb_source from = source_at(&h->argv[3], x->at);
+    (void)s;
+    if (!rdb_make_store(x->value, &from, k, x->at_ms, KEY_RESTORE)) return false;
+    x->value = NULL;
+    return true;
+}
+
+static bool store_string(struct shard *s, struct hop *h, struct restoring *x, struct key *k) {
+    struct arg text = {.p = x->string->bytes, .size = (uint32_t)x->size, .flags = ARG_BLOB};
+    x->string->size = x->size;
+    if (key_set_arg(s, k, &text, x->at_ms, KEY_RESTORE)) return false;
+    if (text.flags & ARG_BLOB) return true; /* it was short, and was copied */
+    if (x->in_place) h->argv[3].flags &= ~(uint32_t)ARG_BLOB;
+    x->string = NULL;
+    return true;
 }
 
 /* The value is there, whole. */
-static void place_value(struct shard *s, struct hop *h, struct restoring *x, struct rdb_source *from, struct reply *r) {
+static enum hop_result place_value(struct shard *s, struct hop *h, struct restoring *x, store_fn *store, struct reply *r) {
     struct key k;
-    if (from->at != from->end || !rdb_make_check(x->value, from)) {
-        reply_wrong(s, from, r);
-        return;
-    }
     key_write(s, h, &k);
-    if (x->at_ms < s->now_ms) {
+    if (x->at_ms < s->now_ms) { /* nobody will see it; what was under the name goes */
         if (k.entry) key_delete(s, &k, KEY_DEL);
-    } else if (rdb_make_store(x->value, from, &k, x->at_ms, KEY_RESTORE)) {
-        x->value = NULL;
-        if (x->idle_s >= 0) key_set_idle(s, &k, (uint64_t)x->idle_s);
-    } else {
-        reply_wrong(s, from, r);
-        return;
-    }
+    } else if (!store(s, h, x, &k)) {
+        reply_refused(s, r);
+        return HOP_DONE;
+    } else if (x->idle_s >= 0) key_set_idle(s, &k, (uint64_t)x->idle_s);
     reply_ok(r);
+    return HOP_DONE;
 }
 
-static enum hop_result make_slice(struct shard *s, struct hop *h, struct restoring *x, struct reply *r) {
+/* The string's bytes are moved within their own blob, if the payload is one: that takes no memory. */
+static enum hop_result begin_string(struct shard *s, struct restoring *x, const struct arg *payload, struct reply *r) {
+    struct rdb_source from = source_at(payload, 1);
+    struct rdb_string_head head;
+    if (!rdb_get_string_head(&from, &head) || head.is_int || (uint64_t)(from.end - from.at) != head.bytes) {
+        reply_error(r, "ERR Bad data format");
+        return HOP_DONE;
+    }
+    x->at = (size_t)(from.at - (const uint8_t *)payload->p);
+    x->size = head.size;
+    x->compressed = head.compressed;
+    x->in_place = payload->flags & ARG_BLOB && !head.compressed;
+    x->string = x->in_place ? (struct blob *)(uintptr_t)(payload->p - offsetof(struct blob, bytes)) : blob_receive(head.size);
+    if (x->string) {
+        x->unpacking =
+            (struct unpacking){.from = from.at, .from_size = head.bytes, .to = (uint8_t *)x->string->bytes, .to_size = head.size};
+        return HOP_AGAIN;
+    }
+    reply_refused(s, r);
+    return HOP_DONE;
+}
+
+static enum hop_result string_slice(struct shard *s, struct hop *h, struct restoring *x, struct reply *r) {
     const struct arg *payload = &h->argv[3];
-    const uint8_t *p = (const uint8_t *)payload->p;
-    struct rdb_source from = {.at = p + x->at, .end = p + payload->size - FOOTER, .offset = payload->size - FOOTER};
+    if (!x->string) return begin_string(s, x, payload, r);
+    if (x->compressed) {
+        enum unpack_step step = unpack_some(&x->unpacking, SLICE_UNPACKED);
+        if (step == UNPACK_MORE) return HOP_AGAIN;
+        if (step == UNPACK_DONE) return place_value(s, h, x, store_string, r);
+        reply_error(r, "ERR Bad data format");
+        return HOP_DONE;
+    }
+    size_t left = x->size - x->moved, n = left < SLICE_MOVED ? left : SLICE_MOVED;
+    memmove(x->string->bytes + x->moved, payload->p + x->at + x->moved, n);
+    x->moved += n;
+    return n < left ? HOP_AGAIN : place_value(s, h, x, store_string, r);
+}
+
+static bool is_list(uint8_t type) {
+    return type == RDB_LIST || type == RDB_LIST_ZIPLIST || type == RDB_QUICKLIST || type == RDB_QUICKLIST_2;
+}
+
+static enum hop_result container_slice(struct shard *s, struct hop *h, struct restoring *x, struct reply *r) {
+    const struct arg *payload = &h->argv[3];
     struct rdb_limits limits = limits_of(config_current());
-    bool nodes = p[0] == RDB_QUICKLIST || p[0] == RDB_QUICKLIST_2;
     if (!x->value) {
-        x->value = rdb_make_begin(p[0], s, &limits);
+        x->value = rdb_make_begin(x->type, s, &limits);
         x->at = 1;
         if (x->value) return HOP_AGAIN;
         reply_no_memory(r);
         return HOP_DONE;
     }
-    enum rdb_making_step step = rdb_make_step(x->value, &from, nodes ? SLICE_NODES : SLICE_MADE);
-    x->at = (size_t)(from.at - p);
+    struct rdb_source from = source_at(payload, x->at);
+    enum rdb_making_step step = rdb_make_step(x->value, &from, is_list(x->type) ? SLICE_PUSHED : SLICE_MADE);
+    x->at = (size_t)(from.at - (const uint8_t *)payload->p);
     if (step == RDB_MAKING) return HOP_AGAIN;
-    if (step == RDB_MADE) place_value(s, h, x, &from, r);
-    else reply_wrong(s, &from, r);
-    return HOP_DONE;
+    if (step != RDB_MADE || from.at != from.end || !rdb_make_check(x->value, &from)) return reply_wrong(s, &from, r);
+    return place_value(s, h, x, store_container, r);
 }
 
 static enum hop_result restore_slice(struct shard *s, struct hop *h, struct reply *r) {
     struct restoring *x = restoring_of(h);
     const struct arg *payload = &h->argv[3];
+    enum hop_result result = HOP_DONE;
     if (x->summed < payload->size - 8) {
         if (sum_slice(x, payload) || footer_fits(payload, x->crc)) return HOP_AGAIN;
         reply_error(r, "ERR DUMP payload version or checksum are wrong");
-    } else if (make_slice(s, h, x, r) == HOP_AGAIN) return HOP_AGAIN;
-    restore_drop(s, h, r);
-    return HOP_DONE;
+    } else result = x->type == RDB_STRING ? string_slice(s, h, x, r) : container_slice(s, h, x, r);
+    if (result == HOP_DONE) restore_drop(s, h, r);
+    return result;
 }
 
 static enum hop_result restore_in_slices(struct shard *s, struct hop *h, const struct restore *o, struct reply *r) {
@@ -289,6 +379,7 @@ static enum hop_result restore_in_slices(struct shard *s, struct hop *h, const s
         reply_no_memory(r);
         return HOP_DONE;
     }
+    x->type = (uint8_t)h->argv[3].p[0];
     x->at_ms = time_of(s, o);
     x->idle_s = o->idle_s;
     h->state = (uint64_t)(uintptr_t)x;

@@ -17,6 +17,8 @@ struct dump {
     uint64_t crc;
 };
 
+/* Frees it; what is large by the main thread. Any thread. */
+void dump_drop_text(struct rdb_buffer *text);
 /* Begins with the value of an entry; what the text held is forgotten. False: no memory. */
 bool dump_begin(struct dump *d, const struct entry *e);
 /* Writes about so many bytes; the footer behind the last. e: the entry, which may lie elsewhere than at the step before, and whose value may not change meanwhile. */

@@ -5,17 +5,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "server/regions.h"
 #include "shard/blob.h"
 #include "shard/keyspace.h"
+#include "shard/mapping.h"
 
 #define REPLY_FIRST 4096u /* bytes of a reply's first allocation */
-#define REPLY_MAPPED_MIN \
-    (1u << 20) /* from here on they are pages of their own, which grow without a copy and are given back by the main thread */
 
-static bool is_mapped(size_t capacity) { return capacity >= REPLY_MAPPED_MIN; }
+/* Then they are given back by the main thread. */
+static bool is_mapped(size_t capacity) { return capacity >= MAPPING_MIN; }
 
 static void free_bytes(struct reply *r) {
     if (is_mapped(r->capacity)) regions_give_back(r->p, r->capacity);
@@ -28,33 +27,10 @@ void reply_drop(struct reply *r) {
     *r = (struct reply){.resp = r->resp};
 }
 
-static char *map(size_t size) {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-
-/* The kernel moves pages where copying would take 20 ms for 100 MB. (The thread sanitizer does not see that, and takes the next owner of the address for a racing one.) */
-static char *remap(char *from, size_t size, size_t to_size) {
-#if defined __SANITIZE_THREAD__ || __has_feature(thread_sanitizer)
-    char *to = map(to_size);
-    if (!to) return NULL;
-    memcpy(to, from, size < to_size ? size : to_size);
-    munmap(from, size);
-    return to;
-#else
-    void *p = mremap(from, size, to_size, MREMAP_MAYMOVE);
-    return p == MAP_FAILED ? NULL : p;
-#endif
-}
-
 static char *resize(struct reply *r, size_t capacity) {
     if (!is_mapped(capacity)) return mi_realloc(r->p, capacity);
-    if (is_mapped(r->capacity)) return remap(r->p, r->capacity, capacity);
-    char *p = map(capacity);
+    if (is_mapped(r->capacity)) return mapping_resize(r->p, r->capacity, capacity);
+    char *p = mapping_new(capacity);
     if (!p) return NULL;
     if (r->size) memcpy(p, r->p, r->size);
     mi_free(r->p);
@@ -243,7 +219,7 @@ void reply_no_memory(struct reply *r) { REPLY_LITERAL(r, "-OOM command not allow
 
 /* A large whole that nothing stands before changes hands without a copy. */
 static bool swap_bytes(struct reply *to, struct reply *from, size_t start, size_t end) {
-    if (start || to->size || end != from->size || end < REPLY_MAPPED_MIN || to->failed) return false;
+    if (start || to->size || end != from->size || end < MAPPING_MIN || to->failed) return false;
     struct reply old = *to;
     to->p = from->p;
     to->capacity = from->capacity;

@@ -74,12 +74,21 @@ static unsigned listpack_back(const uint8_t *p, size_t left, size_t size) {
     return n;
 }
 
-const char *rdb_listpack(const uint8_t *p, size_t size, rdb_element *add, void *arg) {
+/* To be gone on with from here. */
+static const char *leave_at(struct rdb_packed_walk *w, size_t at) {
+    w->at = at;
+    w->more = true;
+    return NULL;
+}
+
+const char *rdb_listpack(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg) {
     if (size < LISTPACK_HEAD + 1 || little(p, 4) != size || p[size - 1] != END) return "a listpack of another size than it says";
-    const uint8_t *at = p + LISTPACK_HEAD, *end = p + size - 1;
-    uint64_t n = 0, says = little(p + 4, 2);
-    for (; at < end; n++) {
+    const uint8_t *at = p + (w->more ? w->at : LISTPACK_HEAD), *end = p + size - 1;
+    uint64_t says = little(p + 4, 2);
+    w->more = false;
+    for (; at < end; w->n++) {
         struct item e;
+        if (!most--) return leave_at(w, (size_t)(at - p));
         if (!listpack_element(at, (size_t)(end - at), &e)) return "a listpack's element that does not fit";
         size_t whole = e.head + e.size;
         unsigned back = listpack_back(at + whole, (size_t)(end - at) - whole, whole);
@@ -87,7 +96,7 @@ const char *rdb_listpack(const uint8_t *p, size_t size, rdb_element *add, void *
         if (!add_element(&e, at, add, arg)) return NULL;
         at += whole + back;
     }
-    return says != LISTPACK_UNKNOWN && says != n ? "a listpack with another number of elements than it says" : NULL;
+    return says != LISTPACK_UNKNOWN && says != w->n ? "a listpack with another number of elements than it says" : NULL;
 }
 
 /* ---- ziplist: its bytes (4), where the last element begins (4), elements (2), elements, end; an element: the size of the one before, what it is, its bytes ---- */
@@ -123,23 +132,26 @@ static bool ziplist_element(const uint8_t *p, size_t left, struct item *e) {
     return e->head + e->size <= left;
 }
 
-const char *rdb_ziplist(const uint8_t *p, size_t size, rdb_element *add, void *arg) {
+const char *rdb_ziplist(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg) {
     if (size < ZIPLIST_HEAD + 1 || little(p, 4) != size || p[size - 1] != END) return "a ziplist of another size than it says";
-    const uint8_t *at = p + ZIPLIST_HEAD, *end = p + size - 1, *last = at;
-    uint64_t n = 0, says = little(p + 8, 2), before = 0;
-    for (; at < end; n++) {
+    const uint8_t *at = p + (w->more ? w->at : ZIPLIST_HEAD), *end = p + size - 1;
+    uint64_t says = little(p + 8, 2);
+    if (!w->more) w->last = ZIPLIST_HEAD;
+    w->more = false;
+    for (; at < end; w->n++) {
+        if (!most--) return leave_at(w, (size_t)(at - p));
         bool is_long = *at == 0xfe;
         size_t link = is_long ? 5 : 1, left = (size_t)(end - at);
-        if (*at == END || left <= link || (is_long ? little(at + 1, 4) : *at) != before) return "a ziplist's element with a wrong link";
+        if (*at == END || left <= link || (is_long ? little(at + 1, 4) : *at) != w->before) return "a ziplist's element with a wrong link";
         struct item e;
         if (!ziplist_element(at + link, left - link, &e)) return "a ziplist's element that does not fit";
         if (!add_element(&e, at + link, add, arg)) return NULL;
-        last = at;
-        before = link + e.head + e.size;
-        at += before;
+        w->last = (size_t)(at - p);
+        w->before = link + e.head + e.size;
+        at += w->before;
     }
-    if (little(p + 4, 4) != (uint64_t)(last - p)) return "a ziplist with a wrong end";
-    return says != LISTPACK_UNKNOWN && says != n ? "a ziplist with another number of elements than it says" : NULL;
+    if (little(p + 4, 4) != w->last) return "a ziplist with a wrong end";
+    return says != LISTPACK_UNKNOWN && says != w->n ? "a ziplist with another number of elements than it says" : NULL;
 }
 
 /* ---- zipmap: how many (1, fe: not known), then size, key, size, unused bytes (1), value, unused bytes; end. A size is one byte, or fe and four ---- */
@@ -158,27 +170,32 @@ static bool zipmap_text(const uint8_t **at, const uint8_t *end, bool value, cons
     return true;
 }
 
-const char *rdb_zipmap(const uint8_t *p, size_t size, rdb_element *add, void *arg) {
+const char *rdb_zipmap(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg) {
     if (size < 2 || p[size - 1] != END) return "a zipmap without an end";
-    const uint8_t *at = p + 1, *end = p + size - 1, *text;
-    size_t n, pairs = 0;
-    for (; at < end; pairs++) {
+    const uint8_t *at = p + (w->more ? w->at : 1), *end = p + size - 1, *text;
+    size_t n;
+    w->more = false;
+    for (; at < end; w->n++) {
+        if (!most--) return leave_at(w, (size_t)(at - p));
         if (!zipmap_text(&at, end, false, &text, &n)) return "a zipmap's key that does not fit";
         if (!add(arg, (const char *)text, n)) return NULL;
         if (!zipmap_text(&at, end, true, &text, &n)) return "a zipmap's value that does not fit";
         if (!add(arg, (const char *)text, n)) return NULL;
     }
-    return *p != ZIPMAP_UNKNOWN && *p != pairs ? "a zipmap with another number of fields than it says" : NULL;
+    return *p != ZIPMAP_UNKNOWN && *p != w->n ? "a zipmap with another number of fields than it says" : NULL;
 }
 
 /* ---- intset: bytes of an integer (4), how many (4), integers in ascending order ---- */
 
-const char *rdb_intset(const uint8_t *p, size_t size, rdb_element *add, void *arg) {
+const char *rdb_intset(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg) {
     if (size < 8) return "an intset of another size than it says";
     uint64_t width = little(p, 4), n = little(p + 4, 4);
     if (width != 2 && width != 4 && width != 8) return "an intset of unknown form";
     if (size - 8 != width * n) return "an intset of another size than it says";
-    for (uint64_t i = 0; i < n; i++) {
+    w->more = false;
+    for (; w->n < n; w->n++) {
+        uint64_t i = w->n;
+        if (!most--) return leave_at(w, 0);
         int64_t v = signed_little(p + 8 + i * width, (unsigned)width);
         if (i && v <= signed_little(p + 8 + (i - 1) * width, (unsigned)width)) return "an intset that is not in order";
         if (!add_int(add, arg, v)) return NULL;

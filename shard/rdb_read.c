@@ -13,11 +13,14 @@
 #include "shard/list.h"
 #include "shard/rdb_packed.h"
 #include "shard/set.h"
+#include "shard/unpack.h"
 #include "shard/zset.h"
 
 /* A compressed byte becomes at most so many: 3 bytes make 264. */
 #define LZF_RATIO_MAX 90u
 #define STRING_MAX ((uint64_t)512 << 20)
+/* Of a packed form, in a step: about 100 us. */
+#define UNPACKED_AT_ONCE (256u << 10)
 /* What an element may take beside its bytes: a block for a long one, its share of what grows. */
 #define ELEMENT_ROOM 64u
 
@@ -135,10 +138,15 @@ static bool check_size(struct rdb_source *x, uint64_t n) {
     return n <= STRING_MAX || rdb_wrong(x, "a string of more than 512 MiB");
 }
 
+/* What stands before the bytes of a compressed string. */
+static bool get_lzf_head(struct rdb_source *x, uint64_t *packed, uint64_t *size) {
+    if (!rdb_get_length(x, packed) || !rdb_get_length(x, size) || !check_size(x, *packed)) return false;
+    return (*size && *size <= STRING_MAX && *size <= *packed * LZF_RATIO_MAX) || rdb_wrong(x, "a compressed string of an impossible size");
+}
+
 static bool get_lzf(struct rdb_source *x, struct rdb_text *out) {
     uint64_t packed, size;
-    if (!rdb_get_length(x, &packed) || !rdb_get_length(x, &size) || !check_size(x, packed)) return false;
-    if (!size || size > STRING_MAX || size > packed * LZF_RATIO_MAX) return rdb_wrong(x, "a compressed string of an impossible size");
+    if (!get_lzf_head(x, &packed, &size)) return false;
     if (!rdb_need(x, packed) || !make_room(x, out, size)) return false;
     if (lzf_decompress(x->at, (unsigned)packed, out->room, (unsigned)size) != size)
         return rdb_wrong(x, "a compressed string that is corrupt");
@@ -172,6 +180,21 @@ bool rdb_get_string_kept(struct rdb_source *x, struct rdb_text *out) {
     return true;
 }
 
+bool rdb_get_string_head(struct rdb_source *x, struct rdb_string_head *out) {
+    bool encoded;
+    *out = (struct rdb_string_head){0};
+    if (!get_length(x, &out->bytes, &encoded)) return false;
+    out->size = out->bytes;
+    if (!encoded) return check_size(x, out->bytes);
+    if (out->bytes <= RDB_INT_32) {
+        out->bytes = 1ull << out->bytes;
+        out->is_int = true;
+        return true;
+    }
+    out->compressed = true;
+    return out->bytes == RDB_LZF ? get_lzf_head(x, &out->bytes, &out->size) : rdb_wrong(x, "a string of unknown form");
+}
+
 bool rdb_skip_string(struct rdb_source *x) {
     uint64_t n, size;
     bool encoded;
@@ -183,6 +206,14 @@ bool rdb_skip_string(struct rdb_source *x) {
 }
 
 /* ---- what elements become ---- */
+
+/* A packed form that is being read. */
+struct packed_form {
+    bool begun, compressed;
+    uint64_t bytes;             /* in the source */
+    struct unpacking unpacking; /* of a compressed one, into the making's text */
+    struct rdb_packed_walk walk;
+};
 
 /* A container that is being made of strings: elements; fields and values, or members and scores, in turn; with times every third is one. */
 struct rdb_making {
@@ -205,6 +236,7 @@ struct rdb_making {
     bool begun;
     uint64_t left, first; /* first: of times, the one that the others are distances from */
     struct rdb_text text;
+    struct packed_form form;
 };
 
 static void make_begin(struct rdb_making *m, struct rdb_source *x, struct shard *s, const struct rdb_limits *limits, enum entry_type type) {
@@ -397,23 +429,53 @@ static bool read_timed(struct rdb_making *m, bool old) {
     return add_field(m, m->text.p, m->text.size, (int64_t)at_ms);
 }
 
-typedef const char *packed_reader(const uint8_t *p, size_t size, rdb_element *add, void *arg);
+typedef const char *packed_reader(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg);
 
-/* A string that holds a packed form. */
-static bool read_packed(struct rdb_making *m, packed_reader *reader) {
-    struct rdb_text text = {0};
-    bool good = rdb_get_string(m->x, &text);
-    const char *why = good ? reader((const uint8_t *)text.p, text.size, make_add, m) : NULL;
-    if (why) good = rdb_wrong(m->x, why);
-    rdb_text_drop(&text);
-    return good && !m->x->why[0];
+/* A string that holds a packed form begins: its bytes are in the source, which stays before them until all are read. */
+static bool begin_packed(struct rdb_making *m) {
+    struct rdb_string_head head;
+    if (!rdb_get_string_head(m->x, &head)) return false;
+    if (head.is_int) return rdb_wrong(m->x, "an integer where a packed form must be");
+    m->form = (struct packed_form){.begun = true, .compressed = head.compressed, .bytes = head.bytes};
+    if (!rdb_need(m->x, head.bytes)) return false;
+    if (!head.compressed) return true;
+    m->form.unpacking = (struct unpacking){.from_size = head.bytes, .to_size = head.size};
+    return make_room(m->x, &m->text, head.size);
 }
 
-static bool read_node(struct rdb_making *m, bool second) {
+/* Some of it becomes what it was. *most is 0 then, if there is more. */
+static bool unpack_form(struct rdb_making *m, uint64_t *most) {
+    struct unpacking *u = &m->form.unpacking;
+    u->from = m->x->at;
+    u->to = (uint8_t *)m->text.room;
+    enum unpack_step step = unpack_some(u, *most == UINT64_MAX ? SIZE_MAX : UNPACKED_AT_ONCE);
+    if (step == UNPACK_WRONG) return rdb_wrong(m->x, "a compressed string that is corrupt");
+    if (step == UNPACK_MORE) *most = 0;
+    return true;
+}
+
+/* A string that holds a packed form, or as much of it as *most allows. */
+static bool read_packed(struct rdb_making *m, packed_reader *reader, uint64_t *most) {
+    struct packed_form *f = &m->form;
+    if (!f->begun && !begin_packed(m)) return false;
+    if (f->compressed && f->unpacking.to_at < f->unpacking.to_size && (!unpack_form(m, most) || !*most)) return *most == 0;
+    const uint8_t *p = f->compressed ? (const uint8_t *)m->text.room : m->x->at;
+    uint64_t before = f->walk.n;
+    const char *why = reader(p, f->compressed ? f->unpacking.to_size : f->bytes, &f->walk, *most, make_add, m);
+    if (why) return rdb_wrong(m->x, why);
+    if (m->x->why[0]) return false;
+    *most -= f->walk.n - before;
+    if (f->walk.more) return true;
+    m->x->at += f->bytes;
+    f->begun = false;
+    return true;
+}
+
+static bool read_node(struct rdb_making *m, bool second, uint64_t *most) {
     enum { NODE_PLAIN = 1, NODE_PACKED = 2 };
     uint64_t kind = NODE_PACKED;
-    if (second && !rdb_get_length(m->x, &kind)) return false;
-    if (kind == NODE_PACKED) return read_packed(m, second ? rdb_listpack : rdb_ziplist);
+    if (second && !m->form.begun && !rdb_get_length(m->x, &kind)) return false;
+    if (kind == NODE_PACKED) return read_packed(m, second ? rdb_listpack : rdb_ziplist, most);
     return kind == NODE_PLAIN ? read_string_of(m) : rdb_wrong(m->x, "a list's node of unknown form");
 }
 
@@ -439,26 +501,26 @@ static bool read_head(struct rdb_making *m) {
     return true;
 }
 
-/* The next element, or all of a packed form. */
-static bool read_next(struct rdb_making *m) {
+/* The next element, or as much of a packed form as *most, which the elements of one are taken from, allows: form.begun then. */
+static bool read_next(struct rdb_making *m, uint64_t *most) {
     switch (m->rdb_type) {
     case RDB_LIST:
     case RDB_SET: return read_string_of(m);
     case RDB_HASH: return read_string_of(m) && read_string_of(m);
     case RDB_ZSET_TEXT: return read_scored(m, true);
     case RDB_ZSET: return read_scored(m, false);
-    case RDB_HASH_ZIPMAP: return read_packed(m, rdb_zipmap);
+    case RDB_HASH_ZIPMAP: return read_packed(m, rdb_zipmap, most);
     case RDB_LIST_ZIPLIST:
     case RDB_ZSET_ZIPLIST:
-    case RDB_HASH_ZIPLIST: return read_packed(m, rdb_ziplist);
-    case RDB_SET_INTSET: return read_packed(m, rdb_intset);
-    case RDB_QUICKLIST: return read_node(m, false);
-    case RDB_QUICKLIST_2: return read_node(m, true);
+    case RDB_HASH_ZIPLIST: return read_packed(m, rdb_ziplist, most);
+    case RDB_SET_INTSET: return read_packed(m, rdb_intset, most);
+    case RDB_QUICKLIST: return read_node(m, false, most);
+    case RDB_QUICKLIST_2: return read_node(m, true, most);
     case RDB_HASH_LISTPACK:
     case RDB_ZSET_LISTPACK:
     case RDB_SET_LISTPACK:
     case RDB_HASH_TIMES_LISTPACK_OLD:
-    case RDB_HASH_TIMES_LISTPACK: return read_packed(m, rdb_listpack);
+    case RDB_HASH_TIMES_LISTPACK: return read_packed(m, rdb_listpack, most);
     case RDB_HASH_TIMES_OLD: return read_timed(m, true);
     case RDB_HASH_TIMES: return read_timed(m, false);
     }
@@ -469,8 +531,12 @@ static bool read_next(struct rdb_making *m) {
 static bool read_elements(struct rdb_making *m, uint64_t most) {
     if (!m->begun && !read_head(m)) return false;
     m->begun = true;
-    for (; m->left && most; most--, m->left--)
-        if (!read_next(m)) return false;
+    while (m->left && most) {
+        if (!read_next(m, &most)) return false;
+        if (m->form.begun) return true;
+        m->left--;
+        most -= most > 0;
+    }
     return true;
 }
 
@@ -556,9 +622,10 @@ bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const 
 
 /* ---- values, in slices ---- */
 
-bool rdb_is_counted(uint8_t type) {
-    return type == RDB_LIST || type == RDB_SET || type == RDB_HASH || type == RDB_ZSET_TEXT || type == RDB_ZSET || type == RDB_QUICKLIST ||
-        type == RDB_QUICKLIST_2 || type == RDB_HASH_TIMES_OLD || type == RDB_HASH_TIMES;
+bool rdb_is_container(uint8_t type) {
+    struct rdb_source none = {0};
+    enum entry_type kind;
+    return type_of(&none, type, &kind) && kind != TYPE_STRING;
 }
 
 struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits) {

@@ -51,6 +51,12 @@ bool rdb_get_string(struct rdb_source *x, struct rdb_text *out);
 /* The same, but it stays when more is read. */
 bool rdb_get_string_kept(struct rdb_source *x, struct rdb_text *out);
 bool rdb_skip_string(struct rdb_source *x);
+/* What stands before a string's bytes, for who reads these himself. */
+struct rdb_string_head {
+    uint64_t bytes, size; /* in the source; of the text. Of an integer: in the source only */
+    bool compressed, is_int;
+};
+bool rdb_get_string_head(struct rdb_source *x, struct rdb_string_head *out);
 void rdb_text_drop(struct rdb_text *t);
 
 /* What the configuration says of values. */
@@ -65,14 +71,14 @@ bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct 
 /* The same, and nobody gets the value: whether it could be read. Takes the memory that it would take, and gives it back. */
 bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits);
 
-/* The same in slices, for a value whose elements are counted: it is made aside, and then stored, or dropped. The source may be another one each time, at the same place of the same
+/* The same in slices, for a container: it is made aside, and then stored, or dropped. The source may be another one each time, at the same place of the same
  * bytes; on whoever holds the shard. */
 struct rdb_making;
-bool rdb_is_counted(uint8_t type);
+bool rdb_is_container(uint8_t type);
 /* NULL: no memory. limits is copied. */
 struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits);
 enum rdb_making_step { RDB_MADE, RDB_MAKING, RDB_MAKING_WRONG };
-/* Reads so many elements more, or nodes of a list. WRONG: the source says what it is; it is to be dropped. */
+/* Reads so many elements more (UINT64_MAX: all), whatever they are packed in; or some of what packs them is unpacked. WRONG: the source says what it is; it is to be dropped. */
 enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most);
 /* Once all are read: whether that makes a value. */
 bool rdb_make_check(struct rdb_making *m, struct rdb_source *x);

@@ -7,6 +7,8 @@
 
 #include "shard/blob.h"
 #include "shard/container.h"
+#include "shard/mapping.h"
+#include "shard/memory.h"
 
 #define BUFFER_MIN 4096u
 /* The head of a string that is not compressed: a length of 64 bits. */
@@ -23,9 +25,23 @@
 
 /* ---- the buffer ---- */
 
+size_t rdb_buffer_mapped(const struct rdb_buffer *b) { return b->capacity >= MAPPING_MIN ? b->capacity : 0; }
+
 void rdb_buffer_drop(struct rdb_buffer *b) {
-    mi_free(b->bytes);
+    size_t mapped = rdb_buffer_mapped(b);
+    if (mapped) memory_unmap(b->bytes, mapped);
+    else mi_free(b->bytes);
     *b = (struct rdb_buffer){0};
+}
+
+static uint8_t *resize(const struct rdb_buffer *b, size_t capacity) {
+    if (capacity < MAPPING_MIN) return mi_realloc(b->bytes, capacity);
+    if (rdb_buffer_mapped(b)) return mapping_resize(b->bytes, b->capacity, capacity);
+    uint8_t *bytes = mapping_new(capacity);
+    if (!bytes) return NULL;
+    if (b->length) memcpy(bytes, b->bytes, b->length);
+    mi_free(b->bytes);
+    return bytes;
 }
 
 static __attribute__((noinline)) bool grow(struct rdb_buffer *b, size_t n) {
@@ -34,7 +50,7 @@ static __attribute__((noinline)) bool grow(struct rdb_buffer *b, size_t n) {
         if (capacity > SIZE_MAX / 2) return false;
         capacity *= 2;
     }
-    uint8_t *bytes = mi_realloc(b->bytes, capacity);
+    uint8_t *bytes = resize(b, capacity);
     if (!bytes) return false;
     b->bytes = bytes;
     b->capacity = capacity;

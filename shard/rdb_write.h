@@ -19,13 +19,15 @@
 #include "shard/set.h"
 #include "shard/zset.h"
 
-/* Bytes, allocated with mi_malloc. All 0: empty. */
+/* Bytes, allocated with mi_malloc; a capacity of MAPPING_MIN and more is pages of its own (mapping.h). All 0: empty. */
 struct rdb_buffer {
     uint8_t *bytes;
     size_t length, capacity;
     uint32_t futile; /* strings in a row that were to be compressed and did not get smaller, or were not tried for that reason */
 };
 void rdb_buffer_drop(struct rdb_buffer *b);
+/* What there is to unmap (memory_unmap), if somebody else shall do that: its capacity; 0: it is no mapping. */
+size_t rdb_buffer_mapped(const struct rdb_buffer *b);
 /* Room for n more bytes. */
 bool rdb_buffer_room(struct rdb_buffer *b, size_t n);
 

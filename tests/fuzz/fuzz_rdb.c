@@ -185,7 +185,7 @@ static void check_other_ways(const uint8_t *p, size_t size, const struct key *k,
     size_t used = memory_used(second->memory);
     require(rdb_check_value(&checked, *p, second, limits_for(how)) == (k->entry != NULL), "a value is good only if somebody gets it",
         checked.why);
-    if (rdb_is_counted(*p)) {
+    if (rdb_is_container(*p)) {
         struct rdb_making *m = rdb_make_begin(*p, second, limits_for(how));
         enum rdb_making_step step = RDB_MAKING;
         require(m, "no memory", NULL);

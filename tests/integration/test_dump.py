@@ -267,6 +267,93 @@ def test_a_long_payload_is_restored_in_slices(server, reference, show):
         assert c.command('EXISTS', 'from') == 0
 
 
+PACKED = {
+    'SMEMBERS': ('set-max-intset-entries', lambda c, n: c.command('SADD', 'from', *range(0, 7 * n, 7))),
+    'HGETALL': ('hash-max-listpack-entries', LONG['HGETALL']),
+    'ZRANGE': ('zset-max-listpack-entries', LONG['ZRANGE']),
+    'LRANGE': ('list-max-listpack-size', LONG['LRANGE'])}
+
+
+@pytest.mark.parametrize('compress', ['yes', 'no'])
+@pytest.mark.parametrize('show', PACKED)
+def test_a_long_packed_payload_is_restored_in_slices(server, reference, show, compress):
+    """All in one block, as redis-server has it if it is told so, compressed or not."""
+    c, theirs = server.client(), reference.client()
+    directive, make_it = PACKED[show]
+    before = theirs.command('CONFIG', 'GET', directive)[1]
+    whole = (show, b'from', *([] if show in ('SMEMBERS', 'HGETALL') else ['0', '-1']))
+    theirs.command('CONFIG', 'SET', directive, 100000 if show != 'LRANGE' else 32000, 'rdbcompression', compress)
+    theirs.command('DEL', 'from')
+    make_it(theirs, 9000)
+    dumped, there = bytes(theirs.command('DUMP', 'from')), content(theirs, whole)
+    theirs.command('CONFIG', 'SET', directive, before, 'rdbcompression', 'yes')
+    slices = long_slices(c)
+    assert c.command('RESTORE', 'from', 0, dumped) == b'OK'
+    assert long_slices(c) - slices >= 8
+    assert content(c, whole) == there
+    assert c.pipeline([('MULTI',), ('RESTORE', 'from', 0, dumped, 'REPLACE'), ('EXEC',)])[-1] == [b'OK']
+    assert content(c, whole) == there
+
+
+STRINGS = {'random': random.Random(5).randbytes(12 << 20), 'repeats': b'ab' * (6 << 20), 'mixed': (random.Random(6).randbytes(5000) + b'x' * 9000) * 800}
+
+
+@pytest.mark.parametrize('name', STRINGS)
+def test_a_long_string_is_dumped_and_restored_in_slices(server, reference, name):
+    c, theirs, value = server.client(), reference.client(), STRINGS[name]
+    for from_ in (c, theirs):       # redis-server compresses it as a whole
+        from_.command('SET', 'from', value)
+        slices = long_slices(c)
+        dumped = bytes(from_.command('DUMP', 'from'))
+        assert from_ is theirs or long_slices(c) - slices >= 40
+        assert c.command('RESTORE', 'from', 0, dumped, 'REPLACE') == b'OK'
+        c.command('DEL', 'from')
+        slices = long_slices(c)
+        assert c.command('RESTORE', 'from', 100000, dumped) == b'OK'
+        assert long_slices(c) - slices >= 20
+        assert bytes(c.command('GET', 'from')) == value and 0 < c.command('PTTL', 'from') <= 100000
+        assert c.command('RESTORE', 'from', 0, dumped) == Error(b'BUSYKEY Target key name already exists.')
+        assert c.command('RESTORE', 'from', 1, dumped, 'REPLACE', 'ABSTTL') == b'OK'
+        assert c.command('EXISTS', 'from') == 0
+        assert c.pipeline([('MULTI',), ('RESTORE', 'from', 0, dumped), ('APPEND', 'from', 'end'), ('EXEC',)])[-1] == [b'OK', len(value) + 3]
+        assert bytes(c.command('GET', 'from')) == value + b'end'
+        theirs.command('DEL', 'from')
+
+
+@pytest.mark.parametrize('name', STRINGS)
+def test_a_long_string_that_is_damaged_changes_nothing(server, reference, name):
+    c, theirs = server.client(), reference.client()
+    theirs.command('SET', 'from', STRINGS[name][:400000] if name == 'random' else STRINGS[name])
+    body = bytes(theirs.command('DUMP', 'from'))[:-10]
+    theirs.command('DEL', 'from')
+    if len(body) > 500000:
+        theirs.command('SET', 'from', STRINGS[name][:400000])
+        body = bytes(theirs.command('DUMP', 'from'))[:-10]
+    c.command('SET', 'k', 'stays')
+    damages = [body[:-1], body[:len(body) // 2], body + b'x', body[:1] + b'\xc3' + body[2:] if name == 'random' else body[:-40] + b'\xff' * 40]
+    for damaged in map(sealed, damages):
+        for options in ([0, 'REPLACE'], [1, 'REPLACE', 'ABSTTL']):
+            assert c.command('RESTORE', 'k', options[0], damaged, *options[1:]) == Error(b'ERR Bad data format')
+    whole = sealed(body)
+    assert c.command('RESTORE', 'k', 0, whole[:-1] + bytes([whole[-1] ^ 1]), 'REPLACE') == Error(b'ERR DUMP payload version or checksum are wrong')
+    assert c.command('GET', 'k') == b'stays'
+    assert c.command('RESTORE', 'k', 0, whole, 'REPLACE') == b'OK'
+
+
+def test_a_long_string_beyond_the_limit_is_refused(server):
+    c = server.client()
+    c.command('SET', 'from', STRINGS['random'])
+    dumped = bytes(c.command('DUMP', 'from'))
+    c.command('DEL', 'from')
+    c.command('CONFIG', 'SET', 'maxmemory', 8 << 20)
+    for _ in range(3):
+        assert c.command('RESTORE', 'from', 0, dumped).startswith(b'OOM ')
+    assert c.command('EXISTS', 'from') == 0
+    c.command('CONFIG', 'SET', 'maxmemory', 0)
+    assert c.command('RESTORE', 'from', 0, dumped) == b'OK'
+    assert bytes(c.command('GET', 'from')) == STRINGS['random']
+
+
 @pytest.mark.parametrize('show', LONG)
 def test_a_long_payload_that_is_damaged_changes_nothing(server, show):
     c = server.client()

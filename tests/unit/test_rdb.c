@@ -204,6 +204,23 @@ static void what_is_written_is_read(void **state) {
         }
 }
 
+/* From some size on a buffer is pages of its own, which are moved and not copied. */
+static void a_large_buffer_is_a_mapping(void **state) {
+    struct rdb_buffer b = {0};
+    (void)state;
+    for (uint32_t i = 0; i < (8u << 20) / sizeof i; i++) {
+        assert_true(rdb_put_bytes(&b, &i, sizeof i));
+        assert_true(rdb_buffer_mapped(&b) == (b.capacity >= 1u << 20 ? b.capacity : 0));
+    }
+    assert_true(rdb_buffer_mapped(&b) >= 8u << 20);
+    for (uint32_t i = 0, got; i < (8u << 20) / sizeof i; i++) {
+        memcpy(&got, b.bytes + i * sizeof i, sizeof got);
+        assert_int_equal(got, i);
+    }
+    rdb_buffer_drop(&b);
+    assert_true(!b.bytes && !b.capacity && !rdb_buffer_mapped(&b));
+}
+
 /* A large value that nobody gets, whole, in parts, or only looked at, is freed later, in slices. */
 static void what_is_given_up_is_freed_later(void **state) {
     struct shard **two = *state;
@@ -524,6 +541,7 @@ static void compression_is_tried_where_it_pays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_buffer_is_a_mapping, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_given_up_is_freed_later, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_string_is_written_in_steps, setup, teardown),
         cmocka_unit_test_setup_teardown(a_whole_entry_has_its_time_its_idleness_and_its_key, setup, teardown),

@@ -1,0 +1,27 @@
+#include "shard/mapping.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+
+void *mapping_new(size_t size) {
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* (The thread sanitizer does not see mremap, and takes the next owner of the address for a racing one.) */
+void *mapping_resize(void *block, size_t size, size_t to_size) {
+#if defined __SANITIZE_THREAD__ || __has_feature(thread_sanitizer)
+    void *to = mapping_new(to_size);
+    if (!to) return NULL;
+    memcpy(to, block, size < to_size ? size : to_size);
+    munmap(block, size);
+    return to;
+#else
+    void *p = mremap(block, size, to_size, MREMAP_MAYMOVE);
+    return p == MAP_FAILED ? NULL : p;
+#endif
+}
