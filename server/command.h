@@ -75,9 +75,11 @@ enum command_flags {
     CMD_CHEAP = 1 << 23,      /* not shown: as good as FAST where time is taken */
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
-    CMD_BESIDE = 1 << 27,     /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
     CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
     CMD_REPLACES = 1 << 27,   /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
+    CMD_BESIDE = 1 << 28,     /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
+    CMD_LOOKS_ON = 1
+        << 29, /* not shown: what it does while all shards stand still changes no key and tells of none: transactions that rest may stay */
 };
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */

@@ -507,6 +507,7 @@ uint64_t conn_memory(const struct conn *c) {
     if (c->in) bytes += sizeof *c->in + c->in->capacity;
     if (c->multi) bytes += multi_memory(c->multi);
     if (c->waiting) bytes += waiting_memory(c->waiting);
+    if (c->task) bytes += course_memory(c->task);
     if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
     return bytes;
 }

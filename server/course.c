@@ -115,6 +115,8 @@ void course_left(struct thread *t, struct task *k) {
     if (k->kind == TASK_COURSE && k->course->left) k->course->left(t, k, k->of);
 }
 
+uint64_t course_memory(const struct task *k) { return k->kind == TASK_COURSE && k->course->memory ? k->course->memory(k->of) : 0; }
+
 /* ---- */
 
 struct member *course_member(const struct task *k, const struct hop *piece) {

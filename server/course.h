@@ -26,7 +26,8 @@ struct task_course {
     void (*gave_up)(struct thread *t, struct task *k, void *of); /* its transaction was withdrawn too often */
     void (*drop)(void *of);
     void (*left)(struct thread *t, struct task *k,
-        void *of); /* its connection is closing: nobody waits for it; may be told twice. NULL: it goes on */
+        void *of);                      /* its connection is closing: nobody waits for it; may be told twice. NULL: it goes on */
+    uint64_t (*memory)(const void *of); /* bytes that it holds for the connection, for its thread. NULL: none worth counting */
     /* What waits in the name of a piece of order PIECE_LOCAL; of whoever holds the shard. */
     struct member *(*member)(const struct hop *piece);
 };
@@ -53,8 +54,9 @@ bool course_disk(struct thread *t, struct task *k, const struct command *row, bo
 
 /* wait(of) is called there, then on(). False: no memory. */
 bool course_wait(struct thread *t, struct task *k, void (*wait)(void *of));
-/* conn.c: the connection of a task closes. */
+/* conn.c: the connection of a task closes; the bytes that its course holds. */
 void course_left(struct thread *t, struct task *k);
+uint64_t course_memory(const struct task *k);
 
 struct conn *course_conn(const struct task *k);
 /* The command that it was started for. */

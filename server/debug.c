@@ -121,7 +121,7 @@ const char *const debug_help[] = {"BATCH <tick|connection>",
 
 #define DEBUG_FLAGS (CMD_ADMIN | CMD_NOSCRIPT | CMD_LOADING | CMD_STALE | CMD_PROTECTED)
 const struct command debug_subcommands[] = {
-    {.name = "sleep", .arity = 3, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS, .on_spread = debug_sleep},
+    {.name = "sleep", .arity = 3, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS | CMD_LOOKS_ON, .on_spread = debug_sleep},
     {.name = "object",
         .arity = 3,
         .plan = PLAN_SINGLE,

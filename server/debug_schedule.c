@@ -57,8 +57,9 @@ static void show_shard(struct reply *r, const struct shard *s) {
 static void show_thread(struct reply *r, const struct thread *t) {
     uint32_t wait = 0;
     for (const struct task *k = t->waiting_tasks; k; k = k->next) wait++;
-    line(r, "[thread %u]\n under_way=%u waiting_for_a_coordinator=%u stands_still=%s last_number=%llu\n", t->id, t->transactions, wait,
-        t->stands_still ? "yes" : "no", (ull)atomic_load_explicit(&t->server->transaction, memory_order_relaxed));
+    line(r, "[thread %u]\n under_way=%u waiting_for_a_coordinator=%u stands_still=%s last_number=%llu\n", t->id,
+        t->transactions + t->resting, wait, t->stands_still ? "yes" : "no",
+        (ull)atomic_load_explicit(&t->server->transaction, memory_order_relaxed));
 }
 
 static void show_transaction(struct reply *r, const struct task *k) {

@@ -208,7 +208,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
 
 /* Of one thread: nothing is under way on its shard once what was dispatched before has run. */
 static bool may_run_alone(struct thread *t) {
-    if (t->transactions || t->stands_still) return false;
+    if (t->transactions || t->resting || t->stands_still) return false;
     outbox_flush(t);
     return !t->late_slices;
 }

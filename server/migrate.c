@@ -8,8 +8,10 @@
  *   SENDING    | the target's taking of what was dumped                   | DUMPING, ANSWERS, LEAVING
  *   ANSWERS    | its answers to all keys of the group                     | LEAVING
  *   LEAVING    | the deletion of what it has; the intents go              | SCHEDULED, with the next group; or the reply
+ *   GOING_ON   | the end of what looks on (a snapshot's cut), before      | DUMPING or LEAVING, as it was meant; LEAVING if the target is lost
  *
- *   invariant: hops are under way in SCHEDULED, DUMPING and LEAVING only, and only then on() is called; in the others it is the stream that goes on.
+ *   invariant: hops are under way in SCHEDULED, DUMPING and LEAVING only; then, and in GOING_ON, on() is called. In the others it is the stream that goes on, and the transaction
+ *   rests.
  *
  * A key is deleted only if the target has said that it has it. Memory: the commands of some keys (BATCH_BYTES), or of one long value, and what is on its way.
  * Answers are read while keys are sent, so a target that answers and one that reads never wait for each other. Each wait for the target has the timeout of its own, as in
@@ -21,11 +23,13 @@
 
 #include <errno.h>
 #include <mimalloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "server/client_memory.h"
 #include "server/conn.h"
 #include "server/course.h"
 #include "server/dump.h"
@@ -45,8 +49,10 @@
 #define LINE_BYTES 1024u
 #define ROUNDS_MAX 8u /* each of TXN_TRIES */
 #define TIMEOUT_MS 1000
+/* What a target has to finish a group in when all shards are needed for something else. */
+#define HURRY_NS 1000000000u
 
-enum state { FINDING, SCHEDULED, DUMPING, CONNECTING, SENDING, ANSWERS, LEAVING };
+enum state { FINDING, SCHEDULED, DUMPING, CONNECTING, SENDING, ANSWERS, LEAVING, GOING_ON };
 /* Why the target is lost, or not gone on with. */
 enum loss { LOSS_NONE, LOSS_CONNECTING, LOSS_WRITING, LOSS_READING, LOSS_MEMORY, LOSS_TRANSACTION };
 
@@ -75,6 +81,7 @@ struct migrate {
     struct task *task;             /* NULL: it is over, and the stream is going */
     uint8_t state, lost;           /* enum state, enum loss */
     bool goes_on;                  /* the deadline is for the next turn */
+    bool leaves;                   /* GOING_ON: to LEAVING */
     struct options options;
     char *host;
     struct socket_addresses addresses;
@@ -88,6 +95,7 @@ struct migrate {
     struct dump dump;
     bool dumping, is_long, no_memory; /* dumping: a value, in slices; is_long: dump.text is sent behind the commands */
     uint64_t n_dumped;                /* keys of the batch */
+    _Atomic uint64_t bytes;           /* of both, as the shard told last, or what is left of them */
     unsigned part;                    /* of what is sent: commands, value, tail */
     size_t part_at, part_out;         /* bytes that are out, and on their way */
     /* Answers. */
@@ -109,8 +117,9 @@ static void forget_deadline(struct migrate *m) {
 }
 
 static void wait_until(struct migrate *m, uint64_t at_ns) {
+    uint64_t hurry_ns = m->thread->hurry_ns;
     forget_deadline(m);
-    m->deadline.at_ns = at_ns;
+    m->deadline.at_ns = hurry_ns && hurry_ns < at_ns ? hurry_ns : at_ns;
     if (!deadlines_add(&m->thread->migrate_deadlines, &m->deadline)) abort();
 }
 
@@ -126,10 +135,12 @@ static void close_stream(struct migrate *m) {
 
 static bool stream_waits(const struct migrate *m) { return m->state == CONNECTING || m->state == SENDING || m->state == ANSWERS; }
 
+static bool is_leaving(const struct migrate *m) { return m->state == LEAVING || (m->state == GOING_ON && m->leaves); }
+
 /* What a hop is under way for comes to its end first. */
 static void lose(struct migrate *m, enum loss why) {
     if (m->lost) return;
-    if (m->state == LEAVING && m->end == m->n) { /* it has answered everything */
+    if (is_leaving(m) && m->end == m->n) { /* it has answered everything */
         close_stream(m);
         return;
     }
@@ -240,6 +251,10 @@ static void wait_for_answers(struct migrate *m) {
 
 /* ---- sending ---- */
 
+static void note_bytes(struct migrate *m) {
+    atomic_store_explicit(&m->bytes, m->commands.capacity + m->dump.text.capacity, memory_order_relaxed);
+}
+
 static const char *part_of(const struct migrate *m, size_t *size) {
     const char *tail = m->options.replace ? "\r\n$7\r\nREPLACE\r\n" : "\r\n";
     switch (m->part) {
@@ -254,7 +269,8 @@ static void start_dump(struct migrate *m);
 static void all_sent(struct migrate *m) {
     m->commands.length = m->n_dumped = 0;
     m->is_long = false;
-    if (m->dump.text.capacity > KEPT_BYTES) rdb_buffer_drop(&m->dump.text);
+    if (m->dump.text.capacity > KEPT_BYTES) dump_drop_text(&m->dump.text);
+    note_bytes(m);
     if (m->next < m->end) start_dump(m);
     else wait_for_answers(m);
 }
@@ -364,6 +380,7 @@ static enum hop_result dump_keys(struct shard *s, struct hop *h, struct reply *r
         if (!x->there) continue;
         enum rdb_step step = m->no_memory ? RDB_NO_MEMORY : dump_step(&m->dump, s, k.entry, DUMP_SLICE_BYTES);
         m->dumping = step == RDB_MORE;
+        note_bytes(m);
         if (m->dumping) return HOP_AGAIN;
         m->no_memory = step == RDB_NO_MEMORY || !put_command(m, x, time_left(s, k.entry));
         if (m->no_memory) return HOP_DONE;
@@ -379,22 +396,34 @@ static void piece(struct migrate *m, uint32_t shard, hop_fn *run) {
     b->now_ms = m->thread->now_ms; /* its keys don't need each other, and the time that is left to one is told as it goes */
 }
 
-static void start_dump(struct migrate *m) {
-    m->state = DUMPING;
+/* The stream has done its part. False: hops may not be sent yet. */
+static bool goes_on(struct migrate *m, bool leaves) {
+    m->state = GOING_ON;
+    m->leaves = leaves;
     forget_deadline(m);
+    return transact_go_on(m->thread, m->task);
+}
+
+static void start_dump(struct migrate *m) {
+    if (!goes_on(m, false)) return;
+    m->state = DUMPING;
     piece(m, m->keys[m->next].shard, dump_keys);
     transact_send_wave(m->thread, m->task, false);
 }
 
 static void dumped(struct migrate *m) {
     task_forget_wave(m->thread, m->task);
+    if (m->thread->client_memory.max) client_memory_count(m->thread, m->task->conn); /* which may close it, and so lose the target */
     if (m->no_memory) lose(m, LOSS_MEMORY);
     if (m->n_dumped) m->any_there = true;
     if (m->n_dumped || m->next == m->end) m->n_sent = m->next;
     if (m->lost) leave(m);
-    else if (m->n_dumped) go_on(m);
-    else if (m->next < m->end) start_dump(m);
-    else wait_for_answers(m);
+    else if (!m->n_dumped && m->next < m->end) start_dump(m);
+    else {
+        transact_rest(m->thread, m->task);
+        if (m->n_dumped) go_on(m);
+        else wait_for_answers(m);
+    }
 }
 
 /* ---- groups ---- */
@@ -475,8 +504,8 @@ static enum hop_result delete_moved(struct shard *s, struct hop *h, struct reply
 /* What has moved goes, then the intents. */
 static void leave(struct migrate *m) {
     bool any = false;
+    if (!goes_on(m, true)) return;
     m->state = LEAVING;
-    forget_deadline(m);
     for (uint32_t i = m->first; i < m->end && !m->options.copy; i++) {
         if (!m->keys[i].has_moved || m->task->pieces[m->keys[i].shard]) continue;
         piece(m, m->keys[i].shard, delete_moved);
@@ -500,7 +529,7 @@ static void unlink_and_free(struct migrate *m) {
     else m->thread->migrates = m->older;
     if (m->older) m->older->newer = m->newer;
     rdb_buffer_drop(&m->commands);
-    rdb_buffer_drop(&m->dump.text);
+    dump_drop_text(&m->dump.text);
     mi_free(m->host);
     mi_free(m);
 }
@@ -543,6 +572,10 @@ static void step(struct thread *t, struct task *k, void *of) {
         return;
     case DUMPING: dumped(m); return;
     case LEAVING: left_group(m); return;
+    case GOING_ON:
+        if (m->leaves || m->lost) leave(m);
+        else start_dump(m);
+        return;
     case CONNECTING:
     case SENDING:
     case ANSWERS: break;
@@ -560,7 +593,12 @@ static void left(struct thread *t, struct task *k, void *of) {
     if (m->state != FINDING) lose(m, loss_now(m));
 }
 
-static const struct task_course course = {.on = step, .gave_up = give_up, .drop = drop, .left = left};
+static uint64_t memory(const void *of) {
+    const struct migrate *m = of;
+    return m ? sizeof *m + m->n * sizeof *m->keys + atomic_load_explicit(&m->bytes, memory_order_relaxed) : 0;
+}
+
+static const struct task_course course = {.on = step, .gave_up = give_up, .drop = drop, .left = left, .memory = memory};
 
 static bool read_options(const struct arg *argv, uint32_t argc, struct options *o, struct reply *r) {
     *o = (struct options){.first_key = 3, .n_keys = 1};
@@ -701,11 +739,17 @@ void migrate_event(struct thread *t, const struct event *e) {
     if (e->kind == EV_RECV) proactor_give_buffer(t->proactor, e->buffer);
 }
 
+void migrate_hurry(struct thread *t) {
+    t->hurry_ns = t->now_ns + HURRY_NS;
+    for (struct migrate *m = t->migrates; m; m = m->older)
+        if (m->deadline.place && !m->goes_on) wait_until(m, m->deadline.at_ns);
+}
+
 void migrate_check(struct thread *t) {
     while (deadlines_next_ns(&t->migrate_deadlines) <= t->now_ns) {
         struct deadline *d = t->migrate_deadlines.heap[0];
         struct migrate *m = (struct migrate *)((char *)d - offsetof(struct migrate, deadline));
-        bool goes_on = m->goes_on;
+        bool goes_on = m->goes_on && !(t->hurry_ns && t->hurry_ns <= t->now_ns);
         forget_deadline(m);
         if (goes_on) send_on(m);
         else lose(m, loss_now(m));

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <mimalloc.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,7 +53,10 @@ static struct {
     _Atomic int ending;  /* enum ending */
     char why[SNAPSHOT_WHY_MAX];
     uint64_t bytes;
-} saving;
+    /* The file that is being written, under its own name; empty: none is. For the main thread, should it not wait for anybody. */
+    pthread_mutex_t part_lock;
+    char part[2 * CONFIG_TEXT_MAX + 8];
+} saving = {.part_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t now_s(void) { return now_realtime_ms() / 1000; }
 
@@ -175,6 +179,13 @@ static bool make_head(const struct spread *x, struct rdb_buffer *b) {
     return true;
 }
 
+static void note_part(const char *directory, const char *name) {
+    pthread_mutex_lock(&saving.part_lock);
+    if (directory) snprintf(saving.part, sizeof saving.part, "%s/%s.part", directory, name);
+    else saving.part[0] = 0;
+    pthread_mutex_unlock(&saving.part_lock);
+}
+
 static struct snapshot_file *start_file(const struct spread *x) {
     const struct config *c = config_current();
     struct snapshot_file_options o = {.directory = c->dir,
@@ -188,9 +199,12 @@ static struct snapshot_file *start_file(const struct spread *x) {
         .room = there_is_room,
         .done = file_is_done,
         .arg = (void *)(uintptr_t)++saving.serial};
+    note_part(c->dir, c->dbfilename);
     struct snapshot_file *f = make_head(x, &o.head) ? snapshot_file_start(&o) : NULL;
-    if (!f) rdb_buffer_drop(&o.head);
-    return f;
+    if (f) return f;
+    rdb_buffer_drop(&o.head);
+    note_part(NULL, NULL);
+    return NULL;
 }
 
 static const char *begin(const struct spread *x, struct disk_job *waiter, bool stands) {
@@ -244,6 +258,7 @@ static void note_result(void) {
     int64_t took = now_s() - atomic_load(&saving.began_s);
     snapshot_file_end(saving.file);
     saving.file = NULL;
+    note_part(NULL, NULL);
     atomic_store(&saving.open, 0);
     if (!saving.given_up) atomic_store(&saving.failed, !good);
     atomic_store(&saving.took_s, took);
@@ -377,7 +392,7 @@ void saving_cron(struct thread *t) {
         if (dirty < (uint64_t)p->changes || now - last_save_s() <= p->seconds) continue;
         log_line(LOG_NOTICE_LEVEL, "%lld changes in %lld seconds. Saving...", (long long)p->changes, (long long)p->seconds);
         atomic_store(&saving.tried_s, now);
-        task_start_cut(t, cut_for_point);
+        task_start_cut(t, cut_for_point, true);
         return;
     }
 }
@@ -469,15 +484,13 @@ static bool cut_for_end(struct thread *t, const struct spread *x) {
 
 void saving_end_message(struct thread *t, struct note *n) {
     mi_free(n);
-    task_start_cut(t, cut_for_end);
+    task_start_cut(t, cut_for_end, false);
 }
 
-/* As Ctrl+C, twice. */
+/* As Ctrl+C, twice. The lock stays: no other file is begun. */
 static void insist(void) {
-    char part[2 * CONFIG_TEXT_MAX + 8];
-    const struct config *c = config_current();
-    snprintf(part, sizeof part, "%s/%s.part", c->dir, c->dbfilename);
-    if (saving_is_running()) unlink(part);
+    pthread_mutex_lock(&saving.part_lock);
+    if (saving.part[0]) unlink(saving.part);
     log_line(LOG_WARNING_LEVEL, "You insist... exiting now.");
     log_drain();
     service_pidfile_remove();

@@ -29,6 +29,7 @@
 #include "io/clock.h"
 #include "server/course.h"
 #include "server/loading.h"
+#include "server/migrate.h"
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/run.h"
@@ -627,10 +628,10 @@ void task_ask_for_token(struct thread *t, struct task *k) {
     send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, k->row && k->kind == TASK_EXCLUSIVE && k->row->flags & CMD_BESIDE);
 }
 
-void task_start_cut(struct thread *t, task_cut *cut) {
+void task_start_cut(struct thread *t, task_cut *cut, bool looks_on) {
     struct task *k = mi_malloc(sizeof *k);
     if (!k) abort();
-    *k = (struct task){.kind = TASK_CUT, .cut = cut};
+    *k = (struct task){.kind = TASK_CUT, .cut = cut, .looks_on = looks_on};
     task_ask_for_token(t, k);
 }
 
@@ -787,6 +788,8 @@ static void run_exclusive_beside(struct thread *t, struct task *k) {
     task_finish(t, k);
 }
 
+static bool looks_on(const struct task *k) { return k->row ? k->row->flags & CMD_LOOKS_ON : k->looks_on; }
+
 /* First no transaction may be under way, and none begins. */
 void task_token(struct thread *t, struct task *k, bool beside) {
     if (beside) {
@@ -794,11 +797,11 @@ void task_token(struct thread *t, struct task *k, bool beside) {
         return;
     }
     k->outstanding = t->n_threads;
-    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_HALT, k, 0);
+    for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_HALT, k, looks_on(k));
 }
 
 void task_halted(struct thread *t) {
-    if (!t->halted || t->transactions) return;
+    if (!t->halted || t->transactions || (t->resting && !t->looks_on)) return;
     send_note(t, t->halted_for, false, MESSAGE_HALTED, t->halted, 0);
     t->halted = NULL;
 }
@@ -806,10 +809,12 @@ void task_halted(struct thread *t) {
 void task_halt_message(struct thread *t, struct note *n) {
     struct task *k = n->task;
     uint32_t from = n->message.from;
-    bool halt = n->message.kind == MESSAGE_HALT;
+    bool halt = n->message.kind == MESSAGE_HALT, looks_on = n->value;
     mi_free(n);
     if (halt) {
         t->no_transactions = true;
+        t->looks_on = looks_on;
+        if (!looks_on && t->migrates) migrate_hurry(t);
         t->halted = k;
         t->halted_for = from;
         task_halted(t);
@@ -829,6 +834,7 @@ void task_halt_message(struct thread *t, struct note *n) {
 
 void task_go_on(struct thread *t) {
     t->stands_still = t->no_transactions = false;
+    t->hurry_ns = 0;
     thread_take_config(t);
     transact_resume(t);
 }

@@ -13,10 +13,10 @@ void task_start_all(struct thread *t, struct conn *c, const struct command *row,
 void task_start_cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 void task_start_exclusive(
     struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys);
-/* For nobody's command: all shards stand still while it runs. True: and from then on, until task_let_all_go() on this thread. Never fails (without memory the
- * process ends). */
+/* For nobody's command: all shards stand still while it runs. True: and from then on, until task_let_all_go() on this thread. looks_on: as CMD_LOOKS_ON. Never fails
+ * (without memory the process ends). */
 typedef bool task_cut(struct thread *t, const struct spread *x);
-void task_start_cut(struct thread *t, task_cut *cut);
+void task_start_cut(struct thread *t, task_cut *cut, bool looks_on);
 void task_start_disk(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc);
 /* All shards that a coordinator held go on. */
 void task_let_all_go(struct thread *t);

@@ -57,7 +57,9 @@ struct task {
     uint8_t room;           /* FANOUT: enum room, of its pieces */
     uint32_t step;          /* STEPS: which comes next */
     struct carrier *carrier;
+    bool rests;    /* COURSE: see transact_rest */
     task_cut *cut; /* CUT */
+    bool looks_on; /* the same */
     /* COURSE (course.c). */
     const struct task_course *course;
     void *of;
@@ -109,6 +111,12 @@ void transact_begin(struct thread *t, struct task *k);
 void transact_send_wave(struct thread *t, struct task *k, bool last);
 /* Lets go of all members that stand; then the step function is called a last time, with k->letting_go. */
 void transact_let_go(struct thread *t, struct task *k);
+/* A course's transaction stands and waits for somebody else than this server, for who knows how long. Until it goes on it sends nothing to the shards, where its intents
+ * stay, and points to nothing there. So what looks on (CMD_LOOKS_ON) need not wait for its end, and it waits for what looks on if it wants to go on then. What else needs all
+ * shards waits for its end all the same, as it would act on keys that are not its own: t->hurry_ns is by when the course is to end it. */
+void transact_rest(struct thread *t, struct task *k);
+/* True: it goes on. False: it may not yet; when it does the course's on() is called. Also if it does not rest. */
+bool transact_go_on(struct thread *t, struct task *k);
 /* The task is over, or goes on as another kind. */
 void transact_end(struct thread *t, struct task *k);
 /* An answer to a piece. */

@@ -261,8 +261,10 @@ struct thread {
     /* Transactions. */
     struct task *numbers;                      /* sent in this turn; the flush draws their numbers */
     struct task *waiting_tasks, *waiting_last; /* they begin at GO */
-    uint32_t transactions;                     /* under way */
+    uint32_t transactions, resting;            /* under way; that wait for somebody else than this server (transact_rest) */
     bool no_transactions;                      /* a coordinator wants all shards to itself: none begins */
+    bool looks_on;                             /* and it is for what may be beside those that rest; else */
+    uint64_t hurry_ns;                         /* when these are to end; 0: they are in no hurry */
     struct task *halted;                       /* whose coordinator is to be told when none is under way, and on which thread it is */
     uint32_t halted_for;
     /* Thread 0: the token of the coordinators. */

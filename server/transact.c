@@ -36,12 +36,17 @@ static void schedule(struct thread *t, struct task *k) {
     t->numbers = k;
 }
 
+/* Until the coordinator that has all shards, or asks for them, lets go. */
+static void wait_for_go(struct thread *t, struct task *k) {
+    k->next = NULL;
+    if (t->waiting_last) t->waiting_last->next = k;
+    else t->waiting_tasks = k;
+    t->waiting_last = k;
+}
+
 void transact_begin(struct thread *t, struct task *k) {
     if (t->no_transactions) {
-        k->next = NULL;
-        if (t->waiting_last) t->waiting_last->next = k;
-        else t->waiting_tasks = k;
-        t->waiting_last = k;
+        wait_for_go(t, k);
         return;
     }
     t->transactions++;
@@ -55,8 +60,28 @@ void transact_resume(struct thread *t) {
     t->waiting_tasks = t->waiting_last = NULL;
     for (; k; k = next) {
         next = k->next;
-        transact_begin(t, k);
+        if (!k->rests) transact_begin(t, k);
+        else if (transact_go_on(t, k)) k->course->on(t, k, k->of);
     }
+}
+
+void transact_rest(struct thread *t, struct task *k) {
+    k->rests = true;
+    t->transactions--;
+    t->resting++;
+    task_halted(t);
+}
+
+bool transact_go_on(struct thread *t, struct task *k) {
+    if (!k->rests) return true;
+    if (t->no_transactions && t->looks_on) {
+        wait_for_go(t, k);
+        return false;
+    }
+    k->rests = false;
+    t->resting--;
+    t->transactions++;
+    return true;
 }
 
 void task_draw_numbers(struct thread *t) {

@@ -1,9 +1,11 @@
 """MIGRATE: to redis-server and back, and between two Darters; options and errors; targets that fail in every way; who waits meanwhile, leaves, is killed."""
 import random
+import signal
 import socket
 import threading
 
 import pytest
+from persistence import wait_saved
 from resp import Error, encode
 from server import free_port, wait_for
 from test_dump import content, make
@@ -272,6 +274,32 @@ def test_a_long_value_for_a_target_that_does_not_read(server):
     assert c.command('STRLEN', 'long') == 32 << 20
 
 
+def test_what_is_on_its_way_counts_as_the_clients_memory(server):
+    d = server.client()
+    size, extra = 32 << 20, 1 << 20
+    d.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    d.command('SET', 'long', random.Random(2).randbytes(size))
+
+    def stuck(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.recv(100)
+
+    def counted():
+        lines = bytes(d.command('CLIENT', 'LIST')).decode().splitlines()
+        return next(int(line.split('tot-mem=')[1].split()[0]) for line in lines if 'cmd=migrate ' in line)
+
+    c, target = under_way(server, stuck, 'long')
+    with target:
+        wait_for(lambda: size <= counted() <= 2 * size + extra)
+        assert d.command('CLIENT', 'KILL', 'ID', c_id(d, 'migrate')) == 1
+    d.command('CONFIG', 'SET', 'maxmemory-clients', size // 2)
+    c, target = server.client(), Target(stuck)
+    with target:
+        c.send(encode(*map(str, migrate(target.port, 'long'))))
+        assert c.read_to_end() == (b'', True)       # the limit closes it
+    assert d.command('STRLEN', 'long') == size
+
+
 def test_to_itself_ends_with_the_timeout(server):
     c, d = server.client(), server.client()
     c.command('MSET', 'k', 'v', 'j', 'w')
@@ -281,11 +309,11 @@ def test_to_itself_ends_with_the_timeout(server):
     assert c.command('MIGRATE', '127.0.0.1', server.port, 'k', 1, 300) == Error(b'IOERR error or timeout reading to target instance')
 
 
-def under_way(server, script, *keys, options=()):
+def under_way(server, script, *keys, options=(), timeout=LONG_MS):
     """A MIGRATE that stands still at its target: (client, target)."""
     c = server.client()
     target = Target(script)
-    c.send(encode(*map(str, migrate(target.port, *keys, options=options))))
+    c.send(encode(*map(str, migrate(target.port, *keys, options=options, timeout=timeout))))
     wait_for(lambda: target.connections)
     return c, target
 
@@ -363,6 +391,105 @@ def test_the_server_ends_meanwhile(server):
     _, target = under_way(server, answering(b'+OK\r\n', None), 'k', 'j')
     with target:
         server.stop()
+
+
+WAITS_FOR_NONE = [('BGSAVE',), ('SAVE',), ('CONFIG', 'SET', 'hash-max-listpack-entries', '100'), ('DEBUG', 'SLEEP', '0')]
+
+
+@pytest.mark.parametrize('which', range(len(WAITS_FOR_NONE)))
+def test_what_only_looks_on_does_not_wait_for_a_target(start, which):
+    """Nor does it spoil anything: the key is held before, meanwhile and afterwards."""
+    server = start(options=[('enable-debug-command', 'yes')])
+    d = server.client()
+    d.command('MSET', 'k', 'v', 'j', 'w')
+    answer = threading.Event()
+    c, target = under_way(server, answering_after(answer), 'k', 'j')
+    with target:
+        writer = server.client()
+        writer.send(encode('APPEND', 'k', 'new'))
+        for _ in range(3):
+            assert not isinstance(d.command(*WAITS_FOR_NONE[which]), Error)
+            wait_saved(d)
+            assert d.command('SET', 'other', 'x') == b'OK' and writer.quiet()
+        assert d.command('MSET', 'a', '1', 'b', '2', 'c', '3') == b'OK'
+        answer.set()
+        assert c.read() == b'OK' and writer.read() == 3
+    assert d.command('MGET', 'k', 'other') == [b'new', b'x'] and d.command('EXISTS', 'j') == 0
+
+
+def test_a_target_answers_while_all_shards_stand_still(start):
+    server = start(options=[('enable-debug-command', 'yes')])
+    d, sleeper = server.client(), server.client()
+    d.command('MSET', *(x for i in range(20) for x in ('k%d' % i, 'v')))
+    answer = threading.Event()
+    c, target = under_way(server, answering_after(answer), *('k%d' % i for i in range(20)))
+    with target:
+        sleeper.send(encode('DEBUG', 'SLEEP', '0.3'))
+        answer.set()
+        assert sleeper.read() == b'OK' and c.read() == b'OK'
+    assert d.command('DBSIZE') == 0
+
+
+TAKES_ALL = [[('FLUSHALL',)], [('SWAPDB', 0, 1)], [('MULTI',), ('SWAPDB', 0, 1), ('EXEC',)], [('CLIENT', 'PAUSE', '1', 'WRITE')], [('DEBUG', 'RELOAD')]]
+
+
+@pytest.mark.parametrize('which', range(len(TAKES_ALL)))
+def test_what_takes_all_shards_does_not_wait_as_long_as_a_client_likes(start, which):
+    server = start(options=[('enable-debug-command', 'yes')])
+    d = server.client()
+    d.command('SET', 'k', 'v')
+    c, target = under_way(server, answering(b'+OK\r\n', None), 'k', timeout=10 * 3600 * 1000)
+    with target:
+        writer = server.client()
+        writer.send(encode('APPEND', 'k', 'new'))
+        assert not any(isinstance(x, Error) for x in d.pipeline(TAKES_ALL[which]))
+        assert c.read() == Error(b'IOERR error or timeout reading to target instance')
+        assert writer.read() == 4       # which came first
+        assert c.command('MSET', 'a', '1', 'b', '2', 'c', '3') == b'OK'
+        if 'FLUSHALL' not in TAKES_ALL[which][0]:
+            d.command('SELECT', 1 if any('SWAPDB' in x for x in TAKES_ALL[which]) else 0)
+            assert d.command('GET', 'k') == b'vnew'
+
+
+@pytest.mark.parametrize('how', ['command', 'signal'])
+def test_the_end_with_a_snapshot_gives_up_what_waits_for_its_target(start, tmp_path, how):
+    server = start(options=[('dir', tmp_path), ('save', '3600 1000000')])
+    d = server.client()
+    d.command('MSET', 'k', 'v', 'j', 'w')
+    c, target = under_way(server, answering(b'+OK\r\n', None), 'k', 'j', timeout=10 * 3600 * 1000)
+    with target:
+        if how == 'signal':
+            server.process.send_signal(signal.SIGTERM)
+        else:
+            d.send(encode('SHUTDOWN'))
+        assert c.read() == Error(b'IOERR error or timeout reading to target instance')
+        assert server.wait_end() == 0
+    again = start(options=[('dir', tmp_path)])
+    assert again.client().command('MGET', 'k', 'j') == [b'v', b'w']
+
+
+@pytest.mark.limit(300)
+def test_keys_go_to_and_fro_among_snapshots(start):
+    """Each is on one of two servers at any end, and nothing of it is lost."""
+    servers = [start(options=[('rdbcompression', 'no')]) for _ in range(2)]
+    long = random.Random(3).randbytes(700000)
+    groups = [['key:%d:%d' % (i, j) for j in range(30)] + ['long:%d' % i] for i in range(6)]
+    for group in groups:
+        servers[0].client().command('MSET', *(x for key in group for x in (key, long if key.startswith('long') else key)))
+    for turn in range(6):
+        at, to = servers[turn % 2], servers[1 - turn % 2]
+        clients = [at.client() for _ in groups]
+        for c, group in zip(clients, groups):
+            c.send(encode(*map(str, migrate(to.port, *group))))
+        d = at.client()
+        while d.command('DBSIZE'):
+            for command in (('SAVE',), ('CONFIG', 'SET', 'slowlog-max-len', turn), ('BGSAVE',)):
+                d.command(*command)
+            wait_saved(d)
+        assert [c.read() for c in clients] == [b'OK'] * len(groups)
+    found = servers[0].client()
+    for group in groups:
+        assert found.command('MGET', *group) == [long if key.startswith('long') else key.encode() for key in group]
 
 
 def test_not_inside_a_transaction(server):

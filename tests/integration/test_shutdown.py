@@ -198,6 +198,21 @@ def test_who_insists_does_not_wait(stuck, tmp_path):
     assert 'You insist... exiting now.' in server.log() and os.listdir(tmp_path) == []
 
 
+def test_who_insists_leaves_nothing_of_a_file_elsewhere(stuck, tmp_path):
+    """It was begun before CONFIG SET dir."""
+    server = stuck(('enable-protected-configs', 'yes'), tolerate_faults=True)
+    c, elsewhere = server.client(), tmp_path / 'elsewhere'
+    elsewhere.mkdir()
+    assert c.command('BGSAVE') == b'Background saving started'
+    wait_for(lambda: is_in_open(server))
+    assert c.command('CONFIG', 'SET', 'dir', elsewhere, 'dbfilename', 'other.rdb') == b'OK'
+    server.process.send_signal(signal.SIGINT)
+    wait_for(lambda: 'Received SIGINT scheduling shutdown...' in server.log())
+    server.process.send_signal(signal.SIGINT)
+    assert server.wait_end() == 1
+    assert os.listdir(tmp_path) == ['elsewhere'] and os.listdir(elsewhere) == []
+
+
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
 def test_signals_save_as_they_are_told(start, tmp_path, number):
     name = {signal.SIGTERM: 'shutdown-on-sigterm', signal.SIGINT: 'shutdown-on-sigint'}[number]
