@@ -179,7 +179,9 @@ static void write_piece(struct snapshot_file *f, struct piece *p) {
     piece_free(f, p);
 }
 
+/* Who fails in the middle of a stream does not end it: from then on nothing waits. */
 static bool must_wait(const struct snapshot_file *f, const struct piece *p) {
+    if (snapshot_file_failed(f)) return false;
     uint64_t open = atomic_load_explicit(&f->stream_open, memory_order_relaxed);
     return open && (p->part == SNAPSHOT_WHOLE || p->stream != open);
 }
@@ -202,6 +204,7 @@ static void write_waiting(struct snapshot_file *f) {
 }
 
 static void take_piece(struct snapshot_file *f, struct piece *p) {
+    if (f->first && snapshot_file_failed(f)) write_waiting(f);
     bool waits = must_wait(f, p) || (f->first && !atomic_load_explicit(&f->stream_open, memory_order_relaxed));
     if (!waits) {
         bool last = p->part == SNAPSHOT_LAST;

@@ -114,6 +114,25 @@ def test_each_step_that_fails_leaves_the_old_file(failing):
         check_well_again(c, faults, folder)
 
 
+@pytest.mark.parametrize('background', [False, True])
+@pytest.mark.parametrize('large', ['string', 'hash'])
+def test_a_step_that_fails_in_the_middle_of_large_values(failing, large, background):
+    """Each is a stream, which others wait for the end of; and nobody ends it."""
+    server, faults, folder = failing(('rdbcompression', 'no'), save='')
+    c = server.client()
+    fill(c)
+    for i in range(6):
+        if large == 'string':
+            c.command('SET', 'large%d' % i, RANDOM.randbytes(3 << 20))
+        else:
+            c.pipeline([('HSET', 'large%d' % i, *(x for j in range(k, k + 500) for x in ('field:%d' % j, RANDOM.randbytes(60)))) for k in range(0, 20000, 500)])
+    check_well_again(c, faults, folder)
+    for after in (900000, 1500000, 3000000, 6000000):
+        save_in_vain(c, faults, ('write', errno.ENOSPC, after, ''), background)
+        assert persistence(c)['rdb_last_bgsave_status'] == 'err' and persistence(c)['rdb_bgsave_in_progress'] == '0'
+        check_well_again(c, faults, folder)
+
+
 @pytest.mark.each_back_end
 @pytest.mark.parametrize('fault', FOLDER_FAULTS)
 def test_a_folder_that_can_not_be_synced_is_told(failing, fault):
