@@ -37,6 +37,7 @@ static struct {
     _Atomic bool running, urgent, failed;
     _Atomic uint64_t put, saves, dirty_before, dirty_cut, keys_total, extra, extra_peak, extra_last;
     _Atomic uint64_t *kept;     /* bytes, by shard */
+    uint64_t *images;           /* of before-images, how many were in what each shard has put; the shard's */
     _Atomic uint64_t writer_ns; /* CPU time of all files' threads */
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
     _Atomic uint64_t *keys; /* written, by shard */
@@ -82,11 +83,14 @@ static void note_extra(uint64_t put) {
 }
 
 static void sink_put(void *arg, struct shard *s, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream) {
+    uint64_t images = snapshot_stats(s)->images;
+    bool could_wait = images == saving.images[s->id];
     (void)arg;
+    saving.images[s->id] = images;
     atomic_store_explicit(&saving.keys[s->id], snapshot_stats(s)->keys, memory_order_relaxed);
     atomic_store_explicit(&saving.kept[s->id], snapshot_stats(s)->kept_bytes, memory_order_relaxed);
     note_extra(atomic_fetch_add_explicit(&saving.put, b->length, memory_order_relaxed) + b->length);
-    snapshot_file_put(saving.file, b, part, stream);
+    snapshot_file_put(saving.file, b, part, stream, could_wait);
 }
 
 static uint64_t sink_new_stream(void *arg) {
@@ -222,11 +226,13 @@ static const char *begin(const struct spread *x, struct disk_job *waiter, bool s
     saving.stands = stands;
     saving.waiter = waiter;
     saving.given_up = false;
-    saving.file = saving.keys && saving.kept ? start_file(x) : NULL;
+    if (!saving.images) saving.images = mi_calloc(x->n, sizeof *saving.images);
+    saving.file = saving.keys && saving.kept && saving.images ? start_file(x) : NULL;
     if (!saving.file) return "ERR Can't start a snapshot: out of memory";
     for (uint32_t i = 0; i < x->n; i++) {
         atomic_store_explicit(&saving.keys[i], 0, memory_order_relaxed);
         atomic_store_explicit(&saving.kept[i], 0, memory_order_relaxed);
+        saving.images[i] = 0;
         dirty += x->shards[i]->stats.dirty;
     }
     atomic_store(&saving.put, 0);

@@ -270,7 +270,7 @@ static struct piece *piece_new(enum piece_kind kind) {
     return p;
 }
 
-void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream) {
+void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream, bool could_wait) {
     struct piece *p = piece_new(PIECE_BYTES);
     p->part = part;
     p->stream = stream;
@@ -281,7 +281,7 @@ void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snaps
     uint64_t waiting = atomic_fetch_add_explicit(&f->waiting, p->bytes.length, memory_order_acq_rel) + p->bytes.length;
     if (stream && atomic_load_explicit(&f->stream_open, memory_order_relaxed) == stream)
         atomic_fetch_add_explicit(&f->stream_waiting, p->bytes.length, memory_order_relaxed);
-    if (f->o.give_up_at_limit && waiting > f->o.limit + SNAPSHOT_CHUNK_BYTES)
+    if (f->o.give_up_at_limit && !could_wait && waiting > f->o.limit + SNAPSHOT_CHUNK_BYTES)
         failed_elsewhere(f, "too much waited for the disk (snapshot-overrun abort)");
     send(f, p);
 }

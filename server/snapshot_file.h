@@ -25,7 +25,7 @@ struct snapshot_file_options {
     uint64_t limit;               /* bytes that may wait before there is no room for what is urgent; half of it for what is not */
     bool checksum, sync_early;
     _Atomic uint64_t *cpu_ns; /* the CPU time that the thread spends is added here, ns */
-    bool give_up_at_limit;    /* there is always room for what is urgent; but when more than the limit waits, the snapshot fails */
+    bool give_up_at_limit;    /* there is always room for what is urgent; but when more than the limit waits then, the snapshot fails */
     struct rdb_buffer head;   /* what comes first; taken over */
     /* On the file's thread: there is room again for somebody who asked in vain. */
     void (*room)(void *arg);
@@ -41,8 +41,9 @@ void snapshot_file_wait(struct snapshot_file *f);
 /* The same, and frees. */
 void snapshot_file_end(struct snapshot_file *f);
 
-/* Any thread. Takes the bytes over and leaves an empty buffer, with room for a chunk if there is memory. */
-void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream);
+/* Any thread. Takes the bytes over and leaves an empty buffer, with room for a chunk if there is memory. could_wait: nothing of it was put without asking for room: so
+ * the snapshot is not given up for it, as each shard may put a chunk, and one a stream, while there is room for one. */
+void snapshot_file_put(struct snapshot_file *f, struct rdb_buffer *b, enum snapshot_part part, uint64_t stream, bool could_wait);
 uint64_t snapshot_file_new_stream(struct snapshot_file *f);
 bool snapshot_file_has_room(struct snapshot_file *f, uint64_t stream, bool urgent);
 /* A shard has put all it has; or (why) it gives up, and with it the snapshot. */

@@ -238,6 +238,24 @@ def test_what_lies_under_the_temporary_name(failing):
 
 
 @pytest.mark.each_back_end
+def test_a_slow_disk_without_writers(failing):
+    """What each shard has on its way may be more than a small limit; but nobody is in a hurry, so nothing is given up."""
+    server, faults, folder = failing(('snapshot-buffer-limit', '1mb'), ('snapshot-overrun', 'abort'), ('rdbcompression', 'no'), ('enable-debug-command', 'yes'), save='')
+    c = server.client()
+    c.pipeline([('SET', 'k%d' % i, RANDOM.randbytes(60000 if i % 7 == 0 else 100)) for i in range(600)] + [('SET', 'large%d' % i, RANDOM.randbytes(2 << 20)) for i in range(4)])
+    before = c.command('DBSIZE')
+    for slow in (0, 20000000):
+        faults.slow(slow)
+        for _ in range(5 if not slow else 1):
+            assert c.command('SAVE') == b'OK'
+            assert c.command('DEBUG', 'RELOAD') == b'OK'
+    c.send(b'SHUTDOWN SAVE\r\n')
+    assert server.wait_end() == 0
+    again, _, _ = failing(save='')
+    assert again.client().command('DBSIZE') == before
+
+
+@pytest.mark.each_back_end
 def test_a_slow_disk_with_writers(failing):
     """Every key is overwritten while the disk takes 5 MB/s: the snapshot is given up, or it is complete and shows the cut, as configured."""
     server, faults, folder = failing(('snapshot-buffer-limit', '1mb'), ('snapshot-overrun', 'abort'), ('rdbcompression', 'no'), save='')
