@@ -1,5 +1,6 @@
 #include "server/advice.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,18 @@ static void backlog(const struct config *c) {
             (long long)c->tcp_backlog, most, (long long)c->tcp_backlog);
 }
 
+static void threads(const struct config *c) {
+    cpu_set_t usable;
+    if (sched_getaffinity(0, sizeof usable, &usable)) return;
+    int n = CPU_COUNT(&usable);
+    if (c->threads > n)
+        log_line(LOG_WARNING_LEVEL,
+            "WARNING %lld threads share %d CPU%s: they take turns, and requests wait for it. Say 'threads 0' for one a CPU",
+            (long long)c->threads, n, n == 1 ? "" : "s");
+}
+
 void advice_system(const struct config *c) {
+    threads(c);
     overcommit();
     huge_pages(c);
     backlog(c);

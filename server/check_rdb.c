@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "io/clock.h"
 #include "server/rdb_file.h"
@@ -38,14 +40,21 @@ static bool check_key(void *arg, struct rdb_source *x, const struct rdb_key *key
 
 static void show_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size) {
     (void)arg;
-    printf("  %.*s: %.*s\n", (int)name_size, name, (int)value_size, value);
+    printf("  %.*s: %.*s", (int)name_size, name, (int)value_size, value);
+    char text[32];
+    struct tm at;
+    int64_t seconds;
+    if (name_size == 5 && !memcmp(name, "ctime", 5) && parse_int64(value, value_size, &seconds) && gmtime_r(&(time_t){seconds}, &at) &&
+        strftime(text, sizeof text, "%F %T UTC", &at))
+        printf(" (%s)", text);
+    putchar('\n');
 }
 
 static void show(const struct checking *c, const struct rdb_walk *w) {
     printf("version %u, %llu bytes, %s\n", w->version, (unsigned long long)w->bytes,
         w->has_checksum ? "the checksum is right" : "without a checksum");
-    printf("%llu keys, %llu with a time, %llu of these past it\n", (unsigned long long)c->keys, (unsigned long long)c->expiring,
-        (unsigned long long)c->expired);
+    printf("%llu key%s, %llu with a time, %llu of these past it\n", (unsigned long long)c->keys, c->keys == 1 ? "" : "s",
+        (unsigned long long)c->expiring, (unsigned long long)c->expired);
     for (unsigned i = 0; i < TYPES; i++)
         if (c->of_type[i]) printf("  %s: %llu\n", type_names[i], (unsigned long long)c->of_type[i]);
     if (c->timed_hashes)

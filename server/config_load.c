@@ -31,7 +31,7 @@ struct loader {
     int depth;                 /* of files that include files */
     bool save_seen;            /* the first save line takes the default away, those after it add to it */
     bool seen[512];            /* of each row: it was given */
-    bool checks;               /* --check-config */
+    bool checks;               /* --check-config: all that is wrong is told, not the first only */
     char *included;            /* --check-config: the names of the files that others include, with commas; NULL: none */
     uint32_t n_included;
 };
@@ -73,7 +73,8 @@ static bool include(struct loader *l, const char *path, char *why) {
     if (strpbrk(path, "*?[")) {
         glob_t found;
         int status = glob(path, 0, NULL, &found);
-        for (size_t i = 0; !status && good && i < found.gl_pathc; i++) good = load_file(l, found.gl_pathv[i]);
+        for (size_t i = 0; !status && (good || l->checks) && i < found.gl_pathc; i++)
+            if (!load_file(l, found.gl_pathv[i])) good = false;
         if (!status) globfree(&found);
     } else good = load_file(l, path);
     l->depth--;
@@ -119,37 +120,94 @@ static bool line_words(struct loader *l, char **words, int n, char *why) {
     return true;
 }
 
+/* ---- what is wrong ---- */
+
+/* Of two names shorter than CONFIG_NAME_MAX: how many letters to put in, take out, change or swap with the next make one name of the other (Damerau's distance of neighbours), in any case. */
+static unsigned distance(const char *a, const char *b) {
+    unsigned char rows[3][CONFIG_NAME_MAX + 1];
+    size_t n = strlen(a), m = strlen(b);
+    for (size_t j = 0; j <= m; j++) rows[0][j] = (unsigned char)j;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned char *now = rows[i % 3], *last = rows[(i - 1) % 3], *before = rows[(i + 1) % 3];
+        now[0] = (unsigned char)i;
+        for (size_t j = 1; j <= m; j++) {
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            unsigned least = last[j - 1] + (x != y);
+            if (last[j] + 1u < least) least = last[j] + 1u;
+            if (now[j - 1] + 1u < least) least = now[j - 1] + 1u;
+            bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
+            if (swapped && before[j - 2] + 1u < least) least = before[j - 2] + 1u;
+            now[j] = (unsigned char)least;
+        }
+    }
+    return rows[n % 3][m];
+}
+
+/* The directive whose name is nearest to this one, if it is near: one letter wrong of each three. NULL: none. */
+static const char *nearest_name(const char *name) {
+    const char *nearest = NULL;
+    size_t size = strlen(name);
+    if (size >= CONFIG_NAME_MAX) return NULL;
+    unsigned most = (unsigned)size / 3;
+    for (const struct directive *d = NULL; (d = directive_next(d));) {
+        unsigned far = distance(name, d->name);
+        if (d->flags & DIRECTIVE_HIDDEN || far > most || (nearest && far == most)) continue;
+        most = far;
+        nearest = d->name;
+    }
+    return nearest;
+}
+
+static bool stands_first(const char *name) {
+    static const char *const names[] = {"check-config", "check-rdb", "help", "version"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return false;
+}
+
 /* What may have been meant. */
 static void hint(const struct loader *l, char *const *words, int n) {
     char name[CONFIG_NAME_MAX];
+    const char *indent = l->checks ? "    " : "", *dashes = l->at.name ? "" : "--";
     size_t size = n > 0 ? strcspn(words[0], "=") : 0;
     if (size && words[0][size] && size < sizeof name) {
         memcpy(name, words[0], size);
         name[size] = 0;
         if (directive_find(name))
-            fprintf(stderr, "A name and its value stand side by side, without an equals sign: %s%s %s\n", l->at.name ? "" : "--", name,
+            fprintf(stderr, "%sA name and its value stand side by side, without an equals sign: %s%s %s\n", indent, dashes, name,
                 words[0] + size + 1);
+    } else if (n > 0 && !l->d) {
+        const char *near = nearest_name(words[0]);
+        if (!l->at.name && stands_first(words[0])) fprintf(stderr, "%s--%s stands first: see darter --help\n", indent, words[0]);
+        else if (near) fprintf(stderr, "%sIs %s%s meant?\n", indent, dashes, near);
     }
     for (int i = 2; i < n; i++)
         if (*words[i] == '#') {
-            fprintf(stderr, "A remark stands on a line of its own: it cannot follow a value\n");
+            fprintf(stderr, "%sA remark stands on a line of its own: it cannot follow a value\n", indent);
             return;
         }
 }
 
-/* In Redis' shape, as tools look for it; then what else may help. */
+/* At a start in Redis' shape, as tools look for it; --check-config in that of compilers, as editors do. Then what else may help. */
 static void tell_error(const struct loader *l, const char *line, const char *why, char *const *words, int n) {
-    fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Darter %s) ***\n", DARTER_VERSION);
-    if (l->at.name) fprintf(stderr, "Reading the configuration file, at line %zu of %s\n>>> '%s'\n%s\n", l->at.line, l->at.name, line, why);
-    else fprintf(stderr, "Reading the arguments\n>>> '%s'\n%s\n", line, why);
+    const char *indent = l->checks ? "    " : "";
+    if (l->checks && l->at.name) fprintf(stderr, "%s:%zu: %s\n    %s\n", l->at.name, l->at.line, why, line);
+    else if (l->checks) fprintf(stderr, "%s: %s\n", line, why);
+    else {
+        fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Darter %s) ***\n", DARTER_VERSION);
+        if (l->at.name) fprintf(stderr, "Reading the configuration file, at line %zu of %s\n", l->at.line, l->at.name);
+        else fprintf(stderr, "Reading the arguments\n");
+        fprintf(stderr, ">>> '%s'\n%s\n", line, why);
+    }
     if (l->d) {
-        fprintf(stderr, "%s takes: ", l->d->name);
+        fprintf(stderr, "%s%s takes: ", indent, l->d->name);
         directive_print_values(l->d, stderr);
         fputc('\n', stderr);
     }
     hint(l, words, n);
-    if (l->checks && l->at.name) fprintf(stderr, "%s:%zu: %s\n", l->at.name, l->at.line, why); /* as editors look for it */
 }
+
+/* ---- files ---- */
 
 static bool load_line(struct loader *l, const char *line) {
     char why[DIRECTIVE_WHY_MAX] = "", *words[DIRECTIVE_WORDS_MAX], *buffer = malloc(strlen(line) + 1);
@@ -180,14 +238,14 @@ static bool load_stream(struct loader *l, FILE *f, const char *name) {
     size_t room = 0;
     bool good = true;
     l->at = (struct source){name, 0};
-    while (good && getline(&line, &room, f) >= 0) {
+    while ((good || l->checks) && getline(&line, &room, f) >= 0) {
         l->at.line++;
         char *p = line, *end = line + strlen(line);
         while (isspace((unsigned char)*p)) p++;
         while (end > p && isspace((unsigned char)end[-1])) *--end = 0;
-        if (*p && *p != '#') good = load_line(l, p);
+        if (*p && *p != '#' && !load_line(l, p)) good = false;
     }
-    if (good && ferror(f)) {
+    if (ferror(f)) {
         log_line(LOG_WARNING_LEVEL, "Fatal error, can't read config file '%s': %s", name, strerror(errno));
         good = false;
     }
@@ -216,8 +274,8 @@ static bool load_file(struct loader *l, const char *path) {
 static bool is_option(const char *word) { return word[0] == '-' && word[1] == '-'; }
 
 /* "--name", then values up to the next option; or "--name value" in one argument. What follows a name at once is its value, whatever it looks like,
- * except after --save, whose value may be missing (then it is ""). Returns how many arguments it was, 0 if something is wrong. */
-static int load_argument(struct loader *l, int argc, char **argv) {
+ * except after --save, whose value may be missing (then it is ""). *n_used: how many arguments it was. */
+static bool load_argument(struct loader *l, int argc, char **argv, int *n_used) {
     char why[DIRECTIVE_WHY_MAX] = "", *words[DIRECTIVE_WORDS_MAX], line[DIRECTIVE_SHOW_MAX], empty[] = "",
          *buffer = malloc(strlen(argv[0]) + 1);
     int used = 1, n = buffer && is_option(argv[0]) ? words_split(argv[0] + 2, buffer, words, DIRECTIVE_WORDS_MAX) : 0;
@@ -237,7 +295,8 @@ static int load_argument(struct loader *l, int argc, char **argv) {
         tell_error(l, line, why, words, n);
     }
     free(buffer);
-    return good ? used : 0;
+    *n_used = used;
+    return good;
 }
 
 static bool absolute_path(const char *path, char *out, size_t size) {
@@ -249,13 +308,14 @@ static bool absolute_path(const char *path, char *out, size_t size) {
 /* [FILE] [-] [--name value ...] [-], in Redis' order: the file, standard input, the arguments. */
 static bool load_all(struct loader *l, int argc, char **argv) {
     struct config *c = l->config;
-    bool from_stdin = false;
+    bool from_stdin = false, good = true;
     if (argc && **argv != '-') {
         if (!absolute_path(*argv, c->config_file, sizeof c->config_file)) {
             log_line(LOG_WARNING_LEVEL, "Fatal error, the path of the config file '%s' is too long", *argv);
             return false;
         }
-        if (!load_file(l, c->config_file)) return false;
+        good = load_file(l, c->config_file);
+        if (!good && !l->checks) return false;
         argc--;
         argv++;
     }
@@ -268,15 +328,15 @@ static bool load_all(struct loader *l, int argc, char **argv) {
         from_stdin = true;
         argc--;
     }
-    if (from_stdin && !load_stream(l, stdin, "the standard input")) return false;
+    if (from_stdin && !load_stream(l, stdin, "the standard input")) good = false;
     l->at = (struct source){0};
-    while (argc) {
-        int used = load_argument(l, argc, argv);
-        if (!used) return false;
+    while ((good || l->checks) && argc) {
+        int used;
+        if (!load_argument(l, argc, argv, &used)) good = false;
         argc -= used;
         argv += used;
     }
-    return true;
+    return good;
 }
 
 /* ---- --check-config ---- */
@@ -300,15 +360,15 @@ static void print_summary(const struct loader *l, const char *file) {
 }
 
 static int check_config(int argc, char **argv) {
-    if (argc == 2 || is_option(argv[2])) {
-        fprintf(stderr, "usage: darter --check-config FILE [--directive value ...]\n");
+    if (argc == 2) {
+        fprintf(stderr, "usage: darter --check-config [FILE] [--directive value ...]\n");
         return 1;
     }
     struct loader l = {.config = config_defaults(), .checks = true};
     bool good = l.config && load_all(&l, argc - 2, argv + 2);
     if (good) {
         if (warnings) fputs(warnings, stdout);
-        print_summary(&l, argv[2]);
+        print_summary(&l, is_option(argv[2]) ? "the arguments" : argv[2]);
     }
     free(l.config);
     free(l.included);

@@ -93,7 +93,7 @@ const struct directive directives[] = {
     BYTES("hll-sparse-max-bytes", hll_sparse_max_bytes, 0, MAX, "3000", MUTABLE, "Largest sparse HyperLogLog"),
 
     GROUP("Process and log"),
-    TEXT("dir", dir, "", MUTABLE | DIRECTIVE_PROTECTED | DIRECTIVE_AT_ONCE, "Working directory; empty: where the server was started. Relative paths that follow are meant from there", .apply = apply_dir),
+    TEXT("dir", dir, "", MUTABLE | DIRECTIVE_PROTECTED | DIRECTIVE_AT_ONCE, "Working directory; empty: where the server was started. Relative paths that follow are meant from there", .apply = apply_dir, .expects = "a folder that exists"),
     CHOICE("loglevel", loglevel, names_level, "notice", MUTABLE, "Least level of what is logged", .apply = apply_loglevel),
     TEXT("logfile", logfile, "", FIXED, "File to log to, opened anew on SIGHUP; empty: standard error"),
     BOOL("syslog-enabled", syslog_enabled, "no", FIXED, "Log to syslog as well"),
@@ -166,7 +166,7 @@ const struct directive directives[] = {
     NUMBER("lfu-decay-time", lfu_decay_time_min, 0, INT32_MAX, "1", YET, "Minutes after which the counter of accesses shrinks"),
 
     GROUP("Snapshots"),
-    {ROW("save", DIRECTIVE_SAVE, save, "3600 1 300 100 60 10000", MUTABLE, "Save after so many seconds if there were so many changes; empty: never"), .expects = "seconds and changes; several times"},
+    {ROW("save", DIRECTIVE_SAVE, save, "3600 1 300 100 60 10000", MUTABLE, "Save after so many seconds if there were so many changes; empty: never"), .expects = "seconds and changes, in pairs, as in 3600 1 300 100; or \"\""},
     TEXT("dbfilename", dbfilename, "dump.rdb", MUTABLE | DIRECTIVE_PROTECTED, "Name of the snapshot file", .check = check_dbfilename, .expects = "a file name without a directory"),
     BOOL("rdbcompression", rdbcompression, "yes", MUTABLE, "Compress strings of up to 32 KiB in snapshots"),
     BOOL("rdbchecksum", rdbchecksum, "yes", 0, "Checksum snapshots"),

@@ -761,11 +761,21 @@ def test_check_config(tmp_path):
     assert done.returncode == 0 and done.stdout.splitlines()[-2:] == [
         '%s: good, with 2 included files: %s, %s' % (path, second, first), '2 directives in effect, 2 accepted without effect: hz, appendonly'], done.stdout
     path, done = check('include %s\n' % write(tmp_path, 'three.conf', '\nport x\n'))
-    assert done.returncode == 1 and not done.stdout and done.stderr.splitlines()[-1].startswith('%s:2: argument ' % (tmp_path / 'three.conf'))
+    assert done.returncode == 1 and not done.stdout and done.stderr.splitlines() == [
+        "%s:2: argument couldn't be parsed into an integer" % (tmp_path / 'three.conf'), '    port x', '    port takes: 0 to 65535']
     path, done = check('\ninclude /nonexistent\n')
     assert done.returncode == 1 and not done.stdout.startswith(path) and 'No such file or directory (included at %s:2)' % path in done.stdout + done.stderr
     path, done = check('timeout 3\n\nnonsense 3\n')
-    assert done.returncode == 1 and "at line 3 of %s\n>>> 'nonsense 3'\nBad directive or wrong number of arguments\n" % path in done.stderr
+    assert done.returncode == 1 and done.stderr == '%s:3: Bad directive or wrong number of arguments\n    nonsense 3\n' % path
+    path, done = check('port x\nmaxmemry 3\ninclude %s\nhz 3\ntimeuot 3\n' % write(tmp_path, 'three.conf', 'dir /nonexistent\n\nport y\n'), '--lfu-log-factor', 'x', '--maxmemory', '3q')
+    assert done.returncode == 1 and not done.stdout
+    assert [line for line in done.stderr.splitlines() if not line.startswith('    ')] == [    # all of them, each once
+        "%s:1: argument couldn't be parsed into an integer" % path, '%s:2: Bad directive or wrong number of arguments' % path,
+        '%s:1: No such file or directory' % (tmp_path / 'three.conf'), "%s:3: argument couldn't be parsed into an integer" % (tmp_path / 'three.conf'),
+        '%s:5: Bad directive or wrong number of arguments' % path, "--lfu-log-factor x: argument couldn't be parsed into an integer", '--maxmemory 3q: argument must be a memory value']
+    assert '    Is maxmemory meant?' in done.stderr.splitlines() and '    Is timeout meant?' in done.stderr.splitlines()
+    done = subprocess.run([darter_binary(), '--check-config', '--timeout', '3'], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0 and done.stdout.splitlines()[0] == 'the arguments: good'
     assert check('timeout 3\n', '--timeout', 'x')[1].returncode == 1
     assert subprocess.run([darter_binary(), '--check-config'], capture_output=True, timeout=PATIENCE).returncode == 1
     assert subprocess.run([darter_binary(), '--check-config', '/nonexistent'], capture_output=True, timeout=PATIENCE).returncode == 1

@@ -124,8 +124,8 @@ def test_every_bad_value_at_start_is_told_with_file_line_name_and_what_was_expec
             done = subprocess.run([darter_binary(), '--check-config', path], capture_output=True, text=True, timeout=PATIENCE)
             lines = done.stderr.splitlines()
             assert done.returncode == 1 and not done.stdout, (name, given)
-            assert lines[2:4] == ['Reading the configuration file, at line 3 of %s' % path, ">>> '%s %s'" % (name, quoted)], (name, given, lines)
-            assert lines[4] and lines[5] == '%s takes: %s' % (name, values), (name, given, lines)
+            assert lines[0].startswith('%s:3: ' % path) and lines[1] == '    %s %s' % (name, quoted), (name, given, lines)
+            assert lines[2] == '    %s takes: %s' % (name, values), (name, given, lines)
             told += 1
     assert told > 300
 
@@ -145,6 +145,19 @@ def test_an_equals_sign_between_a_name_and_its_value_gets_a_hint():
         assert done.returncode == 1 and done.stderr.splitlines()[-1] == 'A name and its value stand side by side, without an equals sign: --port 7000', done.stderr
     done = subprocess.run([darter_binary(), '--nonsense=1'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 1 and 'equals' not in done.stderr
+
+
+def test_a_name_that_is_nearly_one_gets_a_hint():
+    def hint(*arguments):
+        done = subprocess.run([darter_binary(), *arguments], capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 1 and not done.stdout
+        return done.stderr.splitlines()[-1]
+    for wrong, meant in (('prot', 'port'), ('maxmemroy', 'maxmemory'), ('APPENDONYL', 'appendonly'), ('thread', 'threads'), ('mx-clients', 'maxclients')):
+        assert hint('--' + wrong, '3') == 'Is --%s meant?' % meant
+    for far in ('nonsense', 'a', '', 'x' * 600, 'pirates'):
+        assert 'meant' not in hint('--' + far, '3'), far
+    for first in ('check-config', 'check-rdb', 'help', 'version'):
+        assert hint('--timeout', '3', '--' + first) == '--%s stands first: see darter --help' % first
 
 
 def test_values_that_look_like_remarks_are_values(tmp_path):

@@ -313,6 +313,10 @@ def test_advice():
         assert 'somaxconn' not in server.log()
         pages = read('/sys/kernel/mm/transparent_hugepage/enabled') if os.path.exists('/sys/kernel/mm/transparent_hugepage/enabled') else ''
         assert ('Transparent huge pages' in server.log()) == ('[always]' in pages or '[never]' in pages)
+        assert 'CPU' not in server.log()
+    usable = len(os.sched_getaffinity(0))
+    with Server(io='epoll', threads=usable + 1) as server:
+        assert 'WARNING %d threads share %d CPU' % (usable + 1, usable) in server.log()
 
 
 def switches(pid):
