@@ -1,7 +1,8 @@
 """Requests while a snapshot is being written: tools/bench saving.
 
 GET and SET over KEYS keys of 100 B in a file of its own, 50 connections, 1 and 16 deep: requests a second, and CPU of the server's threads a request, before a BGSAVE and during it, and the longest slices of
-housekeeping meanwhile. The server has one CPU, with the thread that writes the file, and the load another. What the walk and the file's thread spend is the snapshot's own and not counted
+housekeeping meanwhile, and the memory beyond the data that the snapshot took, as the server tells of it (rdb_last_cow_size: of redis-server the pages that were copied because they changed; here the
+most bytes at a time that waited for the disk, or were kept until they were written). The server has one CPU, with the thread that writes the file, and the load another. What the walk and the file's thread spend is the snapshot's own and not counted
 for the requests; images of what is about to change are. redis-server's child shares the CPU too; as its own cost is the child's, all that its main process spends is the requests'.
 The file lies where temporary files do: TMPDIR=/dev/shm measures no disk.
 
@@ -72,17 +73,18 @@ def one_round(subject, ratio, depth):
             while number(client.command('INFO', 'persistence').decode(), 'rdb_bgsave_in_progress'):
                 time.sleep(0.02)
             end = look(subject, client)
+            extra = number(client.command('INFO', 'persistence').decode(), 'rdb_last_cow_size')
             slices = re.findall(r'_housekeeping:.*longest_usec=([\d.]+)', client.command('INFO', 'threads').decode())
     finally:
         load.kill()
         load.wait()
     (rate, cpu), (rate_then, cpu_then) = rates(first, second), rates(begin, end)
-    return rate_then / rate, cpu, cpu_then, cpu_then / cpu, end[0] - begin[0], max(map(float, slices), default=0)
+    return rate_then / rate, cpu, cpu_then, cpu_then / cpu, end[0] - begin[0], max(map(float, slices), default=0), extra / 2**20
 
 
 def main():
-    print('| requests during BGSAVE of %d keys | requests a second | CPU a request, us | ratio | BGSAVE took, s | longest slice of housekeeping, us |' % KEYS)
-    print('|---' * 6 + '|')
+    print('| requests during BGSAVE of %d keys | requests a second | CPU a request, us | ratio | BGSAVE took, s | longest slice of housekeeping, us | extra memory, MiB |' % KEYS)
+    print('|---' * 7 + '|')
     compression = os.environ.get('COMPRESSION') or 'yes'
     for kind in ('redis-server', 'darter'):
         with Subject(kind, cpu_list=cpus()[0], options=['--rdbcompression', compression]) as subject:
@@ -90,9 +92,9 @@ def main():
             for name, ratio in (('GET', '0:1'), ('SET', '1:0')):
                 for depth in (1, 16):
                     found = [one_round(subject, ratio, depth) for _ in range(setting('ROUNDS', 3))]
-                    kept, cpu, cpu_then, times, took, longest = (Spread(list(column)).median for column in zip(*found))
-                    print('| %s: %s, %d deep | %.2f x | %.3f to %.3f | %.2f | %.1f | %s |' % (
-                        kind, name, depth, kept, cpu, cpu_then, times, took, '%.0f' % longest if kind == 'darter' else ''), flush=True)
+                    kept, cpu, cpu_then, times, took, longest, extra = (Spread(list(column)).median for column in zip(*found))
+                    print('| %s: %s, %d deep | %.2f x | %.3f to %.3f | %.2f | %.1f | %s | %.1f |' % (
+                        kind, name, depth, kept, cpu, cpu_then, times, took, '%.0f' % longest if kind == 'darter' else '', extra), flush=True)
 
 
 main()
