@@ -71,6 +71,17 @@ LARGE = [['zadd', 'one', '__rand_int__', 'member:__rand_int__'], ['zscore', 'one
          ['zrangebyscore', 'one', '__rand_int__', '+inf', 'LIMIT', '0', '10']]
 
 
+def at_random_ranks(subject):
+    """CPU of the server for a ZRANGE of 11 at a random rank of the large one, us, 16 deep on one connection."""
+    rng = random.Random(3)
+    n = max(REQUESTS // 10, 16)
+    with subject.client() as c:
+        before = subject.cpu_s()
+        for _ in range(0, n, 16):
+            c.pipeline([('ZRANGE', 'one', rank, rank + 10) for rank in (rng.randrange(MEMBERS) for _ in range(16))])
+        return (subject.cpu_s() - before) * 1e6 / n
+
+
 def main():
     with Subject('redis-server', cpu_list=cpus()[0]) as redis, Subject('darter', cpu_list=cpus()[0]) as darter:
         both = {'redis': redis, 'darter': darter}
@@ -87,6 +98,7 @@ def main():
                 def measure(subject, command=command, among=among):
                     return load(subject, among, REQUESTS, command)
                 row('%s, %s, 16 deep, us' % (command[0].upper(), what), *cells(redis, darter, measure))
+        row('ZRANGE of 11 at a random rank, one of %d, one client, 16 deep, us' % MEMBERS, *cells(redis, darter, at_random_ranks))
 
 
 if __name__ == '__main__':
