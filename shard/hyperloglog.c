@@ -4,6 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #define INDEX_BITS 14u
 #define RANK_BITS (64 - INDEX_BITS) /* ranks go up to one more */
 #define VALUES 64u                  /* of 6 bits; those above RANK_BITS + 1 only in what is no honest value */
@@ -155,11 +159,68 @@ struct hll_element hll_element(const void *p, size_t size) {
     return (struct hll_element){(uint32_t)(h & (HLL_REGISTERS - 1)), (uint8_t)(__builtin_ctzll(rest) + 1)};
 }
 
+/* Where a search is: at a run, whose first register this is. */
+struct runs_at {
+    size_t run;
+    uint32_t first;
+};
+
+#if defined(__SSE2__)
+#define BLOCK 16u
+#define EVEN 0x5555u
+#define ODD 0xaaaau
+
+static inline __m128i mask_of_bits(uint32_t bits) {
+    const __m128i bit = _mm_set1_epi64x((long long)0x8040201008040201);
+    __m128i v = _mm_cvtsi32_si128((int)bits);
+    v = _mm_shufflelo_epi16(_mm_unpacklo_epi8(v, v), _MM_SHUFFLE(1, 1, 0, 0));
+    return _mm_cmpeq_epi8(_mm_and_si128(_mm_shuffle_epi32(v, _MM_SHUFFLE(1, 1, 0, 0)), bit), bit);
+}
+
+/* How many registers are covered by the bytes of a block. *second is 1 if its first byte is the second one of a run, and becomes that of the byte behind the block: a
+ * run in two blocks counts in both in part. */
+static inline uint32_t block_length(const unsigned char *p, uint32_t *second) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    __m128i long_ones = _mm_cmpeq_epi8(_mm_and_si128(bytes, _mm_set1_epi8((char)0xc0)), _mm_set1_epi8(RUN_MANY_ZEROS << 6));
+    /* Of bytes in a row that look like a long run's first, every other one is one. What is added to a row's first bit carries through all of the row, so rows that
+     * begin at an even place are told from the others (as escapes are found by Langdale and Lemire, "Parsing gigabytes of JSON per second", 2019). */
+    uint32_t many = (uint32_t)_mm_movemask_epi8(long_ones) & ~*second, begins = many & ~(many << 1);
+    uint32_t even = many & ~(many + (begins & EVEN)), firsts = (even & EVEN) | (many & ~even & ODD), seconds = firsts << 1 | *second;
+    *second = seconds >> BLOCK;
+    __m128i is_second = mask_of_bits(seconds), is_long = _mm_andnot_si128(is_second, long_ones);
+    __m128i is_value = _mm_cmplt_epi8(bytes, _mm_setzero_si128()), six_bits = _mm_set1_epi8(63);
+    __m128i bits = _mm_or_si128(is_second, _mm_xor_si128(six_bits, _mm_and_si128(is_value, _mm_set1_epi8(63 ^ 3))));
+    __m128i low = _mm_add_epi8(_mm_andnot_si128(is_long, _mm_and_si128(bytes, bits)), _mm_andnot_si128(is_second, _mm_set1_epi8(1)));
+    __m128i high = _mm_and_si128(is_long, _mm_and_si128(bytes, six_bits));
+    __m128i sums = _mm_add_epi64(_mm_sad_epu8(low, _mm_setzero_si128()), _mm_slli_epi64(_mm_sad_epu8(high, _mm_setzero_si128()), 8));
+    return (uint32_t)(_mm_cvtsi128_si32(sums) + _mm_cvtsi128_si32(_mm_unpackhi_epi64(sums, sums)));
+}
+
+/* Goes on to a run before that of a register, with two runs more between them; or stays. */
+static inline struct runs_at skip_blocks(const unsigned char *p, size_t size, uint32_t index, struct runs_at from) {
+    struct runs_at safe = from;
+    uint32_t second = 0;
+    for (size_t at = from.run; size - at >= BLOCK; at += BLOCK) {
+        uint32_t was_second = second, length = block_length(p + at, &second);
+        if (from.first + length > index) break;
+        safe = (struct runs_at){at + was_second, from.first + (was_second ? p[at] : 0)};
+        from.first += length;
+    }
+    return safe;
+}
+#else
+static inline struct runs_at skip_blocks(const unsigned char *p, size_t size, uint32_t index, struct runs_at from) {
+    (void)p, (void)size, (void)index;
+    return from;
+}
+#endif
+
 /* Looks for the run of a register, from a run on that begins with the register `first`. False: there is none. */
-static bool find_run(const unsigned char *p, size_t size, uint32_t index, size_t from, uint32_t first, struct hll_place *at) {
-    size_t run = from, previous = from;
-    uint32_t previous_first = first;
-    at->before = from;
+static bool find_run(const unsigned char *p, size_t size, uint32_t index, struct runs_at from, struct hll_place *at) {
+    from = skip_blocks(p, size, index, from);
+    size_t run = from.run, previous = run;
+    uint32_t first = from.first, previous_first = first;
+    at->before = run;
     at->before_first = first;
     while (run < size) {
         unsigned length = run_length(p, run, size);
@@ -184,7 +245,7 @@ enum hll_result hll_find(const void *from, size_t size, struct hll_element e, st
     const unsigned char *p = from;
     if (hll_is_dense(p)) return dense_get(p, e.index) < e.rank ? HLL_CHANGED : HLL_SAME;
     if (e.rank > RUN_VALUE_MAX) return HLL_CHANGED; /* without a look: it becomes dense */
-    if (size > HLL_SPARSE_SIZE_MAX || !find_run(p, size, e.index, HLL_HEADER, 0, at)) return HLL_CORRUPT;
+    if (size > HLL_SPARSE_SIZE_MAX || !find_run(p, size, e.index, (struct runs_at){HLL_HEADER, 0}, at)) return HLL_CORRUPT;
     return is_values(p[at->run]) && run_value(p[at->run]) >= e.rank ? HLL_SAME : HLL_CHANGED;
 }
 
@@ -380,16 +441,13 @@ bool hll_merge(uint8_t registers[HLL_REGISTERS], const void *p, size_t size) {
  * the search must begin before that one (else it might find no run before what it looks for, where there is one), or at the very beginning. */
 static void raise_sparse(struct hll *x, const uint8_t registers[HLL_REGISTERS], size_t sparse_max) {
     struct hll_place at = {0};
-    size_t from = HLL_HEADER;
-    uint32_t first = 0;
+    struct runs_at begin = {HLL_HEADER, 0}, from = begin;
     for (uint32_t i = 0; i < HLL_REGISTERS; i++) {
         struct hll_element e = {i, registers[i]};
         if (!e.rank) continue;
         if (!hll_is_dense(x->p) && e.rank <= RUN_VALUE_MAX) {
-            if (!find_run(x->p, x->size, i, from, first, &at)) return;
-            bool near = at.previous == from;
-            from = near ? HLL_HEADER : at.before;
-            first = near ? 0 : at.before_first;
+            if (!find_run(x->p, x->size, i, from, &at)) return;
+            from = at.previous == from.run ? begin : (struct runs_at){at.before, at.before_first};
             if (is_values(x->p[at.run]) && run_value(x->p[at.run]) >= e.rank) continue;
         }
         if (hll_put(x, e, &at, sparse_max) == HLL_CORRUPT) return;

@@ -198,6 +198,48 @@ static void corrupt_values_are_found_and_break_nothing(void **s) {
     free(large);
 }
 
+/* Against a walk from run to run, over bytes of which many look like the first of a long run. */
+static void the_run_of_a_register_is_found_wherever_it_is(void **s) {
+    (void)s;
+    for (unsigned round = 0; round < 20000; round++) {
+        unsigned char p[16 + 150] = "HYLL\x01";
+        size_t size = 16 + draw(150), of_last[2] = {16, 16};
+        for (size_t i = 16; i < size; i++) {
+            static const unsigned char high[] = {0x00, 0x40, 0x80, 0xc0};
+            p[i] = (unsigned char)(high[draw(round % 3 ? 4 : 2)] | draw(64));
+            if (draw(2)) p[i] &= 0xc3; /* short ones, so that a search goes far */
+        }
+        unsigned char *exact = malloc(size);
+        memcpy(exact, p, size);
+        uint32_t first = 0, first_of_before = 0, first_of_previous = 0;
+        for (size_t at = 16; at < size && first < HLL_REGISTERS;) {
+            unsigned b = p[at], is_long = b >> 6 == 1;
+            uint32_t span = b & 0x80 ? (b & 3) + 1 : is_long ? ((b & 63) << 8 | (at + 1 < size ? p[at + 1] : 0)) + 1 : (b & 63) + 1;
+            uint32_t index = first + (uint32_t)draw(span);
+            struct hll_place found = {0};
+            assert_int_not_equal(
+                hll_find(exact, size, (struct hll_element){index < HLL_REGISTERS ? index : first, 1}, &found), HLL_CORRUPT);
+            assert_int_equal(found.run, at);
+            assert_int_equal(found.first, first);
+            assert_int_equal(found.span, span);
+            assert_int_equal(found.previous, of_last[0]);
+            assert_int_equal(found.before, of_last[1]);
+            assert_int_equal(found.before_first, first_of_before);
+            of_last[1] = of_last[0];
+            of_last[0] = at;
+            first_of_before = first_of_previous;
+            first_of_previous = first;
+            first += span;
+            at += is_long ? 2 : 1;
+        }
+        if (first < HLL_REGISTERS) {
+            struct hll_place found = {0};
+            assert_int_equal(hll_find(exact, size, (struct hll_element){first, 1}, &found), HLL_CORRUPT);
+        }
+        free(exact);
+    }
+}
+
 static void not_everything_is_one(void **s) {
     (void)s;
     assert_false(hll_is("HYLL\x01\0\0\0\0\0\0\0\0\0\0", 15));
@@ -214,6 +256,7 @@ int main(void) {
         cmocka_unit_test(elements_change_what_a_plain_array_of_registers_says),
         cmocka_unit_test(dense_and_sparse_ones_estimate_the_same),
         cmocka_unit_test(raising_is_the_same_as_adding_one_by_one),
+        cmocka_unit_test(the_run_of_a_register_is_found_wherever_it_is),
         cmocka_unit_test(corrupt_values_are_found_and_break_nothing),
         cmocka_unit_test(not_everything_is_one),
     };
