@@ -24,9 +24,13 @@ enum { LISTENERS_MAX = 64, WATCHERS_MAX = 16, SEND_IOVECS_MAX = 64 };
 enum stream_list_id { LIST_NONE, LIST_UNSETTLED, LIST_STARVED, LIST_DUE, LISTS };
 enum { DUE_SENT = 1, DUE_CLOSED = 2, DUE_REMOVED = 4, DUE_CONNECTED = 8 };
 
+/* Bytes of a long send, or of a receive into a place, that go in one call: about 100 us of the kernel's work. The rest is for the turns to come. */
+#define IO_SLICE_BYTES (256u << 10)
+
 /* A send of several iovecs that is out. One is reused for another, so no send allocates once enough exist. */
 struct send_rest {
-    struct msghdr msg; /* msg_iov and msg_iovlen say what is left */
+    struct msghdr msg; /* msg_iov: what is left; msg_iovlen: how many of them are in this slice */
+    unsigned left;     /* how many are left */
     struct iovec iov[SEND_IOVECS_MAX];
     struct send_rest *next_spare, *next_made;
 };
@@ -103,6 +107,13 @@ bool backend_next_due(struct proactor *p, struct event *ev);
 
 /* Starts a send: keeps what is needed of iov. False: out of memory, and the event is due. total is never 0. */
 bool backend_keep_send(struct proactor *p, struct stream *s, const struct iovec *iov, unsigned n, size_t total);
+/* What of a send goes out next: the iovecs of a message, or (message NULL) a part of one. */
+struct send_slice {
+    const struct msghdr *message;
+    const char *at;
+    size_t size;
+};
+struct send_slice backend_next_slice(struct stream *s);
 /* Takes off n bytes that went out. True: that was all of it. */
 bool backend_sent(struct stream *s, size_t n);
 /* The connection is there (0), or is not and never will be (a negative errno). Returns the event. */

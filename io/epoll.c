@@ -159,7 +159,8 @@ static bool receive(struct epoll *e, struct stream *s, struct event *ev) {
     }
     uint32_t buffer = direct ? 0 : e->free_buffers[e->free_count - 1];
     char *to = direct ? s->direct : backend_buffer(p, buffer);
-    ssize_t n = recv(s->fd, to, direct ? s->direct_left : p->buffer_size, MSG_DONTWAIT);
+    size_t size = !direct ? p->buffer_size : s->direct_left < IO_SLICE_BYTES ? s->direct_left : IO_SLICE_BYTES;
+    ssize_t n = recv(s->fd, to, size, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (n <= 0) {
         s->ended = true;
@@ -179,11 +180,12 @@ static bool receive(struct epoll *e, struct stream *s, struct event *ev) {
     return true;
 }
 
-/* Sends what the socket takes. Returns 1: all is out, 0: not yet, or a negative errno. */
+/* Sends a slice, or what the socket takes of it. Returns 1: all is out, 0: not yet, or a negative errno. */
 static int send_some(struct stream *s) {
+    struct send_slice x = backend_next_slice(s);
     for (;;) {
-        ssize_t n = s->vectored ? sendmsg(s->fd, &s->send_rest->msg, MSG_NOSIGNAL | MSG_DONTWAIT)
-                                : send(s->fd, s->send_at, s->send_left, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n =
+            x.message ? sendmsg(s->fd, x.message, MSG_NOSIGNAL | MSG_DONTWAIT) : send(s->fd, x.at, x.size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) return backend_sent(s, (size_t)n) ? 1 : 0;
         if (errno == EAGAIN) return 0;
         if (errno != EINTR) return -errno;

@@ -212,9 +212,27 @@ bool backend_keep_send(struct proactor *p, struct stream *s, const struct iovec 
         return false;
     }
     memcpy(r->iov, iov, n * sizeof *iov);
-    r->msg = (struct msghdr){.msg_iov = r->iov, .msg_iovlen = n};
+    r->msg = (struct msghdr){.msg_iov = r->iov};
+    r->left = n;
     s->send_rest = r;
     return true;
+}
+
+struct send_slice backend_next_slice(struct stream *s) {
+    const char *at = s->send_at;
+    size_t size = s->send_left;
+    if (s->vectored) {
+        struct send_rest *r = s->send_rest;
+        struct msghdr *m = &r->msg;
+        size_t room = IO_SLICE_BYTES;
+        for (; !m->msg_iov->iov_len; r->left--) m->msg_iov++; /* a message of empty ones would send nothing */
+        m->msg_iovlen = 0;
+        while (m->msg_iovlen < r->left && m->msg_iov[m->msg_iovlen].iov_len <= room) room -= m->msg_iov[m->msg_iovlen++].iov_len;
+        if (m->msg_iovlen) return (struct send_slice){.message = m};
+        at = m->msg_iov->iov_base;
+        size = m->msg_iov->iov_len;
+    }
+    return (struct send_slice){.at = at, .size = size < IO_SLICE_BYTES ? size : IO_SLICE_BYTES};
 }
 
 bool backend_sent(struct stream *s, size_t n) {
@@ -225,7 +243,7 @@ bool backend_sent(struct stream *s, size_t n) {
         return false;
     }
     struct msghdr *m = &s->send_rest->msg;
-    for (; n >= m->msg_iov->iov_len; m->msg_iovlen--) n -= m->msg_iov++->iov_len;
+    for (; n >= m->msg_iov->iov_len; s->send_rest->left--) n -= m->msg_iov++->iov_len;
     m->msg_iov->iov_base = (char *)m->msg_iov->iov_base + n;
     m->msg_iov->iov_len -= n;
     return false;

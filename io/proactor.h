@@ -122,7 +122,8 @@ void proactor_recv_into(struct proactor *p, struct stream *s, char *place, size_
 void proactor_remove(struct proactor *p, struct stream *s);
 
 /* Sends iov[0..n) in full (n <= 64); iov itself is copied, the bytes must stay until EV_SENT. At most one send a stream is out. Returns
- * true if all of it is already out (no EV_SENT follows: epoll, usually), else false. Errors come as EV_SENT. */
+ * true if all of it is already out (no EV_SENT follows: epoll, usually), else false. Errors come as EV_SENT. A long one goes out in slices of
+ * 256 KiB, one a turn, as a receive into a place comes in: so other streams have their turn in between. */
 bool proactor_send(struct proactor *p, struct stream *s, const struct iovec *iov, unsigned n);
 
 /* Submits what is queued and waits until there is an event or deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: none; 0: do not wait) has

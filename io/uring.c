@@ -36,8 +36,6 @@
 #define QUICK_SEND_NS 1000000
 /* Buffers in the kernel's ring at first. */
 #define ON_SHOW_FIRST 16
-/* sqe->len has 32 bits, and the kernel stops at 2 GiB - 4 KiB. */
-#define SEND_BYTES_MAX (1u << 30)
 
 enum { ARMED_NONE, ARMED_POOL, ARMED_DIRECT }; /* stream.armed */
 
@@ -244,7 +242,7 @@ static void settle(struct uring *u, struct stream *s) {
         arm_pool(u, s, once);
     } else {
         struct io_uring_sqe *sqe = get_sqe(u);
-        size_t size = s->direct_left < SEND_BYTES_MAX ? s->direct_left : SEND_BYTES_MAX;
+        size_t size = s->direct_left < IO_SLICE_BYTES ? s->direct_left : IO_SLICE_BYTES;
         io_uring_prep_recv(sqe, s->fd, s->direct, size, 0);
         sqe->user_data = (uintptr_t)s | OP_DIRECT;
         s->armed = ARMED_DIRECT;
@@ -393,14 +391,14 @@ static bool direct_received(struct uring *u, struct stream *s, int res, struct e
 
 static void queue_send(struct uring *u, struct stream *s) {
     struct io_uring_sqe *sqe = get_sqe(u);
-    size_t size = s->send_left < SEND_BYTES_MAX ? s->send_left : SEND_BYTES_MAX;
-    if (s->vectored) io_uring_prep_sendmsg(sqe, s->fd, &s->send_rest->msg, MSG_WAITALL | MSG_NOSIGNAL);
-    else io_uring_prep_send(sqe, s->fd, s->send_at, size, MSG_WAITALL | MSG_NOSIGNAL);
+    struct send_slice x = backend_next_slice(s);
+    if (x.message) io_uring_prep_sendmsg(sqe, s->fd, x.message, MSG_WAITALL | MSG_NOSIGNAL);
+    else io_uring_prep_send(sqe, s->fd, x.at, x.size, MSG_WAITALL | MSG_NOSIGNAL);
     sqe->user_data = (uintptr_t)s | OP_SEND;
     s->ops_out++;
 }
 
-/* MSG_WAITALL: less than all of it only if it is huge, or an error came in the middle; going on then tells which. */
+/* MSG_WAITALL: less than the slice only if an error came in the middle; going on then tells which. */
 static bool sent(struct uring *u, struct stream *s, int res, struct event *ev) {
     s->ops_out--;
     bool whole = res > 0 && backend_sent(s, (size_t)res);

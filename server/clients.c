@@ -233,7 +233,8 @@ static void list_ids(struct thread *t, const struct hop *h, struct search *x, st
 static void list_all(struct thread *t, struct search *x, struct reply *r) {
     size_t end = r->size + LIST_SLICE_BYTES;
     /* Room for all that is to come, at once: growing the text later means to copy it, which takes longer than a slice may. */
-    if (r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, (t->n_slots - x->slot) * (size_t)LINE_BYTES);
+    size_t needs = (t->n_slots - x->slot) * (size_t)LINE_BYTES;
+    if (needs && r->size + (size_t)LIST_SLICE * LINE_BYTES > r->capacity) reply_room(r, needs);
     for (uint32_t n = 0; n < LIST_SLICE && r->size < end && x->slot < t->n_slots; n++, x->slot++) list_one(t, t->slots[x->slot], r);
 }
 

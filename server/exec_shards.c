@@ -254,14 +254,13 @@ static inline __attribute__((always_inline)) void run_one(void *ctx, struct hop 
     struct running *run = ctx;
     struct piece_result *result = &run->part->results[h - run->part->hops];
     struct reply *r = run->r;
-    uint32_t n_refs = r->n_refs;
     result->at = r->size;
     r->resp = h->resp;
     hop_run_whole(run->s, h, r);
     uint64_t now = cycles_now();
     result->cycles = now - run->last;
     run->last = now;
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(run->s, r, result->at, n_refs);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(run->s, r, result->at);
 }
 
 static enum hop_result run_part(struct shard *s, struct hop *h, struct reply *r) {

@@ -62,7 +62,7 @@ static void visit(void *arg, const struct field *x) {
     w->met++;
     if (x->expires_at_ms < w->o->live_from_ms) return;
     if (!scan_matches(w->o, text, size)) return;
-    reply_bulk(w->found, text, size);
+    reply_stored(w->found, text, size);
     if (w->values) reply_packed(w->found, x->value);
     w->n += 1u + w->values;
 }
@@ -80,7 +80,5 @@ void field_scan(const struct fields *f, uint64_t cursor, const struct scan_optio
     int size = snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
     reply_bulk(r, text, (size_t)size);
     reply_array(r, w.n);
-    if (found.size) reply_take(r, &found, 0, found.size);
-    if (found.failed) r->failed = true;
-    reply_drop(&found);
+    reply_join(f->memory, r, &found);
 }

@@ -103,7 +103,7 @@ static void set_time(struct change *c, const struct field *f, int64_t at_ms, enu
 
 static void refuse(const struct change *c, struct reply *r) {
     if (!c->refused) return;
-    r->size = c->reply_at;
+    reply_cut(c->s, r, c->reply_at);
     reply_refused(c->s, r);
 }
 
@@ -455,7 +455,7 @@ static bool set_pairs(struct shard *s, struct hash *x, const struct hop *h, uint
     bool refused = false, long_text = false, was_there = x->key.entry;
     key_before_change(s, &x->key, KEY_HSET);
     for (; at < to && !refused; at += 2) {
-        const struct arg *name = &h->argv[at];
+        struct arg *name = &h->argv[at];
         bool kept = o->keeps && hash_find(x, name, &one);
         refused = hash_set(x, name, name + 1, kept ? one.expires_at_ms : o->at_ms) < 0;
         long_text |= hash_is_long(name) || hash_is_long(name + 1);

@@ -111,7 +111,7 @@ static enum progress draw_on(struct shard *s, struct drawing *d, const struct fi
     if (d->how == ON_THE_WAY) return walk_on(s, d, of, r);
     for (uint32_t n = 0; d->left; n++, d->left--) {
         if (n == SLICE_DRAWS || r->size - size > SLICE_BYTES) return MORE;
-        if (d->how == ANY && (r->size > DRAWN_MAX || r->failed)) return REFUSED;
+        if (d->how == ANY && (r->size + r->refs_bytes > DRAWN_MAX || r->failed)) return REFUSED;
         if (!draw_one(s, d, of, r)) return REFUSED;
     }
     return DONE;

@@ -100,23 +100,24 @@ static inline void put_packed(struct reply *r, const uint8_t *at) {
         return;
     }
     const char *text = packed_text(at, scratch, &size);
-    reply_bulk(r, text, size);
+    reply_stored(r, text, size);
 }
 
 void reply_packed(struct reply *r, const uint8_t *at) { put_packed(r, at); }
 
 /* --- fields one by one --- */
 
-static int set_named(struct hash *x, const struct field_name *name, const struct arg *value, int64_t expires_at_ms) {
+static int set_named(struct hash *x, const struct field_name *name, struct arg *value, int64_t expires_at_ms) {
     struct field was;
     struct packed packed;
     bool found = fields_find(&x->fields, name, &was), live = found && hash_is_live(x, &was);
     packed_of(&packed, value->p, value->size);
+    if (UNLIKELY(value->flags & ARG_BLOB)) packed_adopt(x->fields.memory, &packed, value);
     if (fields_put(&x->fields, name, found ? &was : NULL, &packed, expires_at_ms)) return -ENOMEM;
     return !live;
 }
 
-int hash_set(struct hash *x, const struct arg *name, const struct arg *value, int64_t expires_at_ms) {
+int hash_set(struct hash *x, const struct arg *name, struct arg *value, int64_t expires_at_ms) {
     struct field_name packed;
     field_name(&x->fields, name->p, name->size, &packed);
     return set_named(x, &packed, value, expires_at_ms);
@@ -131,7 +132,7 @@ static inline int64_t set_some(struct shard *s, struct hop *h, struct hash *x, u
     for (uint32_t n; at < to && !refused; at += 2 * n) {
         n = name_group(x, h, at, to, 2, names);
         for (uint32_t i = 0; i < n && !refused; i++) {
-            const struct arg *name = &h->argv[at + 2 * i];
+            struct arg *name = &h->argv[at + 2 * i];
             int is_new = set_named(x, &names[i], name + 1, FIELD_NEVER);
             long_text |= hash_is_long(name) || hash_is_long(name + 1);
             refused = is_new < 0;

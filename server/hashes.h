@@ -28,8 +28,8 @@ uint64_t hash_pairs_need(const struct hop *h, uint32_t at, uint32_t to);
 #define HASH_OVERHEAD 640u /* a page's slack, a step of a map */
 /* Whether the fields argv[first], argv[first + 2] ... may be set to what is behind them. The error is replied. */
 bool hash_may_set(struct shard *s, const struct hop *h, const struct hash *x, uint32_t first, struct reply *r);
-/* Sets a field to these bytes, and to this time. 1: it is new; 0: it was there; or -ENOMEM. */
-int hash_set(struct hash *x, const struct arg *name, const struct arg *value, int64_t expires_at_ms);
+/* Sets a field to these bytes, whose blob it takes over if they are in one, and to this time. 1: it is new; 0: it was there; or -ENOMEM. */
+int hash_set(struct hash *x, const struct arg *name, struct arg *value, int64_t expires_at_ms);
 /* Once fields were set: a field or value longer than the limit, or too many fields, make clients see the large encoding, for good. */
 void hash_show_large(struct hash *x, bool long_text);
 bool hash_is_long(const struct arg *a);

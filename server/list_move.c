@@ -24,7 +24,7 @@ static bool push_moved(struct shard *s, struct key *k, enum list_end end, const 
     list_load_add(&load, size);
     if (!may_push(s, k, &x, &load, r)) return false;
     key_before_change(s, k, push_event(end));
-    if (list_push(&x, end, text, size)) list_keep(s, k, &x);
+    if (list_push(&x, end, &(struct arg){.p = text, .size = size})) list_keep(s, k, &x);
     else if (!list_store(s, k, &x, push_event(end))) return true;
     reply_refused(s, r);
     return false;

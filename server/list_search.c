@@ -30,12 +30,12 @@ static void forget_state(struct hop *h, void *x, const void *not_kept) {
 /* ---- LINSERT ---- */
 
 static void insert(struct shard *s, struct hop *h, struct key *k, struct list *x, const struct list_item *i, bool behind, struct reply *r) {
-    const struct arg *value = &h->argv[4];
+    struct arg *value = &h->argv[4];
     struct list_load load = {0};
     list_load_add(&load, value->size);
     if (!may_push(s, k, x, &load, r)) return;
     key_before_change(s, k, KEY_LINSERT);
-    if (list_insert(x, i, behind, value->p, value->size)) {
+    if (list_insert(x, i, behind, value)) {
         list_keep(s, k, x);
         reply_refused(s, r);
         return;

@@ -47,7 +47,7 @@ void reply_element(struct reply *r, const struct list_item *i) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     const char *text = list_text(i, scratch, &size);
-    reply_bulk(r, text, size);
+    reply_stored(r, text, size);
 }
 
 bool arg_end(const struct arg *a, enum list_end *end) {
@@ -116,7 +116,7 @@ static bool push_many(struct shard *s, struct hop *h, struct many *m, uint32_t t
     struct list x;
     open_list_write(s, h, &k, &x, r);
     key_before_change(s, &k, push_event(end));
-    while (m->at < to && !list_push(&x, end, h->argv[m->at].p, h->argv[m->at].size)) m->at++;
+    while (m->at < to && !list_push(&x, end, &h->argv[m->at])) m->at++;
     int refused = m->at < to;
     if (refused) list_pop(&x, end, m->at - m->first, &s->trash); /* all of them */
     m->n = (int64_t)list_count(&x);
@@ -145,7 +145,7 @@ static enum hop_result push(struct shard *s, struct hop *h, enum list_end end, b
     }
     if (!may_push_all(s, h, &k, &x, r)) return HOP_DONE;
     key_before_change(s, &k, push_event(end));
-    while (i < h->argc && !list_push(&x, end, h->argv[i].p, h->argv[i].size)) i++;
+    while (i < h->argc && !list_push(&x, end, &h->argv[i])) i++;
     if (LIKELY(i == h->argc)) {
         uint64_t n = list_count(&x);
         if (list_store(s, &k, &x, push_event(end))) reply_refused(s, r);
@@ -296,7 +296,7 @@ static enum hop_result lindex(struct shard *s, struct hop *h, struct reply *r) {
 }
 
 static enum hop_result lset(struct shard *s, struct hop *h, struct reply *r) {
-    const struct arg *value = &h->argv[3];
+    struct arg *value = &h->argv[3];
     struct list_load load = {0};
     struct list_item i;
     struct key k;
@@ -315,7 +315,7 @@ static enum hop_result lset(struct shard *s, struct hop *h, struct reply *r) {
     list_load_add(&load, value->size);
     if (!may_push(s, &k, &x, &load, r)) return HOP_DONE;
     key_before_change(s, &k, KEY_LSET);
-    if (list_set(&x, &i, value->p, value->size)) {
+    if (list_set(&x, &i, value)) {
         list_keep(s, &k, &x);
         reply_refused(s, r);
         return HOP_DONE;

@@ -1,5 +1,6 @@
 #include "server/reply.h"
 
+#include <assert.h>
 #include <math.h>
 #include <mimalloc.h>
 #include <stdarg.h>
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 
 #include "server/regions.h"
-#include "shard/blob.h"
 #include "shard/keyspace.h"
 #include "shard/mapping.h"
 
@@ -133,6 +133,12 @@ void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size)
     REPLY_LITERAL(r, "\r\n");
 }
 
+void reply_stored_large(struct reply *r, const char *text, uint32_t size) {
+    struct blob *b = packed_blob(text);
+    assert(b->size == size && b->refs);
+    reply_bulk_blob(r, b, 0, size);
+}
+
 /* A ref behind every byte is never taken along. */
 void reply_hold_blob(struct reply *r, struct blob *b) {
     if (!room_for_ref(r)) abort(); /* a few bytes refused: nothing can be answered any more */
@@ -250,9 +256,18 @@ void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) 
     }
 }
 
-void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
+void reply_join(struct memory *m, struct reply *to, struct reply *from) {
+    reply_take(to, from, 0, from->size);
+    to->failed |= from->failed;
+    for (uint32_t i = 0; i < from->n_refs; i++)
+        if (from->refs[i].blob) blob_release(m, from->refs[i].blob);
+    reply_drop(from);
+}
+
+/* A value's ref is behind the value's beginning. */
+void reply_cut(struct shard *s, struct reply *r, size_t size) {
     r->size = size;
-    while (r->n_refs > n_refs) {
+    while (r->n_refs && r->refs[r->n_refs - 1].at >= size) {
         struct reply_ref *ref = &r->refs[--r->n_refs];
         r->refs_bytes -= ref->size;
         blob_release(s->memory, ref->blob);

@@ -17,7 +17,9 @@
 #include <stdint.h>
 #include <string.h>
 
-struct blob;
+#include "shard/blob.h"
+
+struct memory;
 struct shard;
 struct reply_ref {
     size_t at;
@@ -64,6 +66,12 @@ void reply_bulk_text(struct reply *r, const char *text); /* up to its NUL */
 void reply_bulk_int(struct reply *r, int64_t v);         /* as a bulk of decimal digits */
 /* Bytes [start, start + size) of a blob, as a bulk; counts a reference if it is worth it, so only on the blob's shard. */
 void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size);
+/* A bulk of what a container stores (as packed_text and its kin told it): a long one is a blob's, which is referred to. Only on the container's shard. */
+void reply_stored_large(struct reply *r, const char *text, uint32_t size);
+static inline void reply_stored(struct reply *r, const char *text, uint32_t size) {
+    if (__builtin_expect(size < BLOB_SHARE_MIN, 1)) reply_bulk(r, text, size);
+    else reply_stored_large(r, text, size);
+}
 /* Takes over a reference that goes back to the blob's shard when the reply is dropped; nothing of it is sent. Only of a piece's reply. */
 void reply_hold_blob(struct reply *r, struct blob *b);
 void reply_null(struct reply *r);            /* $-1 or _ */
@@ -88,7 +96,10 @@ void reply_no_memory(struct reply *r);
 /* Appends [start, end) of another reply's bytes, and the refs that lie in there (they move). */
 void reply_take(struct reply *to, struct reply *from, size_t start, size_t end);
 
-/* Shortens r to what it was, and gives references of the shard s back. */
-void reply_cut(struct shard *s, struct reply *r, size_t size, uint32_t n_refs);
+/* Appends all of `from`, whose references are of the shard with this memory, which is held; and drops it. */
+void reply_join(struct memory *m, struct reply *to, struct reply *from);
+
+/* Shortens r to this size, where a value ended, and gives the references behind that back to the shard s, which is held. */
+void reply_cut(struct shard *s, struct reply *r, size_t size);
 
 #endif

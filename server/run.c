@@ -65,22 +65,21 @@ static __attribute__((cold)) void count_failure(struct thread *t, const struct h
 }
 
 /* What is done after a hop has run, whose reply began here. */
-static inline void after_hop(struct batch_run *x, struct hop *h, struct reply *r, size_t size, uint32_t n_refs) {
+static inline void after_hop(struct batch_run *x, struct hop *h, struct reply *r, size_t size) {
     if (__builtin_expect(r->size > size && r->p[size] == '-', 0)) count_failure(x->t, h, r, size);
-    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size, n_refs);
+    if (__builtin_expect(h->flags & HOP_NO_REPLY, 0)) reply_cut(x->s, r, size);
 }
 
 static inline enum hop_result run_into(struct batch_run *x, struct hop *h, struct reply *r) {
     struct thread *t = x->t;
     size_t size = r->size;
-    uint32_t n_refs = r->n_refs;
     enum hop_result result;
     r->resp = h->resp;
     t->measure.commands[h->row].calls++;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
     if (__builtin_expect(t->measure.weight || h->flags & HOP_TIMED, 0)) result = run_timed(x, h, r);
     else result = h->run(x->s, h, r);
-    after_hop(x, h, r, size, n_refs);
+    after_hop(x, h, r, size);
     return result;
 }
 
@@ -349,7 +348,7 @@ static bool run_late_hop(struct batch_run *x, struct hop *h, struct deferred *d)
         go_on_later(t, x->s, d);
         return false;
     }
-    after_hop(x, h, &d->reply, 0, 0);
+    after_hop(x, h, &d->reply, 0);
     if (t->measure.weight || h->flags & HOP_TIMED || d->sliced) count_time(x, h, d->cycles);
     return true;
 }

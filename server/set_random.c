@@ -138,7 +138,7 @@ static enum progress draw_on(struct shard *s, struct drawing *d, struct set *x, 
     if (d->how != ANY && d->how != ONE_BY_ONE && d->how != TAKE && d->how != KEEP) return walk_on(s, d, x, r);
     for (uint32_t n = 0; d->left; n++, d->left--) {
         if (n == SLICE_DRAWS || r->size - size > SLICE_BYTES) return MORE;
-        if (d->how == ANY && (r->size > DRAWN_MAX || r->failed)) return REFUSED;
+        if (d->how == ANY && (r->size + r->refs_bytes > DRAWN_MAX || r->failed)) return REFUSED;
         if (!draw_one(s, d, x, r)) return REFUSED;
     }
     return DONE;

@@ -249,7 +249,7 @@ void reply_item(struct reply *r, const struct set_item *m) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     const char *text = set_text(m, scratch, &size);
-    reply_bulk(r, text, size);
+    reply_stored(r, text, size);
 }
 
 static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {

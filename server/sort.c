@@ -571,7 +571,7 @@ static bool make_list(struct shard *s, const struct hop *h, struct sorting *g, s
         struct found x = result_at(g, g->next);
         if (is_over(p, 1)) return false;
         p->budget -= x.size / BYTES_PER_COST;
-        if (!list_push(&g->list, LIST_TAIL, x.text ? x.text : "", x.size)) continue;
+        if (!list_push(&g->list, LIST_TAIL, &(struct arg){.p = x.text ? x.text : "", .size = x.size})) continue;
         reply_refused(s, r);
         return true;
     }

@@ -37,16 +37,6 @@ static inline bool is_string(const struct key *k, struct reply *r) {
     return false;
 }
 
-/* Takes back what was replied since r had this size and this many refs. */
-static void unreply(struct shard *s, struct reply *r, size_t size, uint32_t n_refs) {
-    while (r->n_refs > n_refs) {
-        struct reply_ref *ref = &r->refs[--r->n_refs];
-        r->refs_bytes -= ref->size;
-        blob_release(s->memory, ref->blob);
-    }
-    r->size = size;
-}
-
 static bool size_allowed(int64_t size, int64_t more, struct reply *r) {
     int64_t total;
     if (!__builtin_add_overflow(size, more, &total) && total <= config_current()->proto_max_bulk_len) return true;
@@ -128,7 +118,6 @@ static void set_with_options(struct shard *s, struct hop *h, struct reply *r) {
     const struct arg *amount;
     int64_t at_ms = EXPIRY_NONE;
     size_t reply_size = r->size;
-    uint32_t reply_refs = r->n_refs;
     if (!parse_options(h, 3, OPTIONS_SET, &given, &amount, r)) return;
     if (amount && !option_expiry(s, amount, given, "set", &at_ms, r)) return;
     if (given & OPTION_KEEPTTL) at_ms = EXPIRY_KEEP;
@@ -144,7 +133,7 @@ static void set_with_options(struct shard *s, struct hop *h, struct reply *r) {
         return;
     }
     if (key_set_arg(s, &k, &h->argv[2], at_ms, KEY_SET)) {
-        unreply(s, r, reply_size, reply_refs);
+        reply_cut(s, r, reply_size);
         reply_refused(s, r);
     } else if (!(given & OPTION_GET)) {
         reply_ok(r);
@@ -186,13 +175,12 @@ static enum hop_result psetex(struct shard *s, struct hop *h, struct reply *r) {
 static enum hop_result getset(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     size_t reply_size = r->size;
-    uint32_t reply_refs = r->n_refs;
     bool found = key_read(s, h, &k);
     if (!is_string(&k, r)) return HOP_DONE;
     if (found) reply_string(r, k.entry);
     else reply_null(r);
     if (key_set_arg(s, &k, &h->argv[2], EXPIRY_NONE, KEY_SET)) {
-        unreply(s, r, reply_size, reply_refs);
+        reply_cut(s, r, reply_size);
         reply_refused(s, r);
     }
     return HOP_DONE;
@@ -215,7 +203,6 @@ static enum hop_result getex(struct shard *s, struct hop *h, struct reply *r) {
     const struct arg *amount;
     int64_t at_ms = EXPIRY_NONE;
     size_t reply_size = r->size;
-    uint32_t reply_refs = r->n_refs;
     if (!parse_options(h, 2, OPTIONS_GETEX, &given, &amount, r)) return HOP_DONE;
     if (!key_read(s, h, &k)) {
         reply_null(r);
@@ -227,7 +214,7 @@ static enum hop_result getex(struct shard *s, struct hop *h, struct reply *r) {
     if (given & (OPTION_EXAT | OPTION_PXAT) && at_ms <= s->now_ms) {
         key_delete(s, &k, KEY_DEL);
     } else if (given && key_set_expiry(s, &k, at_ms, amount ? KEY_EXPIRE : KEY_PERSIST)) {
-        unreply(s, r, reply_size, reply_refs);
+        reply_cut(s, r, reply_size);
         reply_refused(s, r);
     }
     return HOP_DONE;

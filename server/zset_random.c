@@ -106,7 +106,7 @@ static enum progress draw_on(struct shard *s, struct drawing *d, const struct zs
     if (d->how == ON_THE_WAY) return walk_on(s, d, x, r);
     for (uint32_t n = 0; d->left; n++, d->left--) {
         if (n == SLICE_DRAWS || r->size - size > SLICE_BYTES) return MORE;
-        if (r->size > DRAWN_MAX || r->failed) return REFUSED;
+        if (r->size + r->refs_bytes > DRAWN_MAX || r->failed) return REFUSED;
         int is_new = 1;
         do {
             zset_random(x, next_random, s, &m);

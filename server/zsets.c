@@ -78,7 +78,7 @@ void reply_member(struct reply *r, const struct zset_item *m) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     const char *text = zset_text(m, scratch, &size);
-    reply_bulk(r, text, size);
+    reply_stored(r, text, size);
 }
 
 void reply_members_size(struct reply *r, uint64_t n, bool scores) { reply_array(r, scores && r->resp < 3 ? 2 * n : n); }
@@ -689,7 +689,7 @@ static void visit(void *arg, const struct zset_item *m) {
     const char *text = zset_text(m, scratch, &size);
     w->met++;
     if (!scan_matches(w->o, text, size)) return;
-    reply_bulk(&w->found, text, size);
+    reply_stored(&w->found, text, size);
     if (w->small && fabs(m->score) <= WHOLE_MAX && (double)(int64_t)m->score == m->score) reply_bulk_int(&w->found, (int64_t)m->score);
     else reply_double(&w->found, m->score); /* a bulk: this is RESP2 */
     w->n += 2;
@@ -707,9 +707,7 @@ static void scan(const struct zset *x, uint64_t cursor, const struct scan_option
     int size = snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
     reply_bulk(r, text, (size_t)size);
     reply_array(r, w.n);
-    if (w.found.size) reply_take(r, &w.found, 0, w.found.size);
-    if (w.found.failed) r->failed = true;
-    reply_drop(&w.found);
+    reply_join(x->memory, r, &w.found);
 }
 
 enum hop_result zscan(struct shard *s, struct hop *h, struct reply *r) {

@@ -145,11 +145,10 @@ static uint8_t *push_to_chain(struct list *x, enum list_end end, uint32_t size, 
     return to;
 }
 
-int list_push(struct list *x, enum list_end end, const char *text, uint32_t size) {
+int list_push(struct list *x, enum list_end end, struct arg *text) {
     struct element e;
     uint8_t *to = NULL;
-    element_of(&e, text, size);
-    if (element_make_far(x->memory, &e)) return -ENOMEM;
+    if (element_make(x->memory, &e, text)) return -ENOMEM;
     if (!x->chain && list_node_takes(x, x->node, 1, e.size)) to = node_push(x->memory, &x->node, end, e.size, 0);
     else if (list_make_chain(x)) to = push_to_chain(x, end, e.size, packed_far_memory(element_head(&e)));
     if (!to) {

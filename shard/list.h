@@ -64,8 +64,8 @@ size_t list_memory(const struct list *x);
 /* Its nodes. */
 static inline uint32_t list_nodes(const struct list *x) { return x->chain ? x->chain->n_places : x->node != NULL; }
 
-/* Adds an element. 0, or -ENOMEM with nothing changed. The text may not lie in this list. */
-int list_push(struct list *x, enum list_end end, const char *text, uint32_t size);
+/* Adds an element. 0, or -ENOMEM with nothing changed. The text may not lie in this list; if it is in a blob of its own (ARG_BLOB), the list takes that over, refused or not. */
+int list_push(struct list *x, enum list_end end, struct arg *text);
 /* Takes n elements out at an end, or all. What a large list gives up is freed in slices, by *trash; NULL: at once. */
 void list_pop(struct list *x, enum list_end end, uint64_t n, struct trash **trash);
 
@@ -104,9 +104,9 @@ struct list_walk {
 struct list_walk list_walk_from(const struct list *x, uint64_t index, enum list_end towards);
 bool list_next(const struct list *x, struct list_walk *w, struct list_item *out);
 
-/* Inserts an element before or behind one; gives one another text. 0, or -ENOMEM with nothing changed. The text may not lie in this list. */
-int list_insert(struct list *x, const struct list_item *at, bool behind, const char *text, uint32_t size);
-int list_set(struct list *x, const struct list_item *at, const char *text, uint32_t size);
+/* Inserts an element before or behind one; gives one another text. 0, or -ENOMEM with nothing changed. The text as for list_push. */
+int list_insert(struct list *x, const struct list_item *at, bool behind, struct arg *text);
+int list_set(struct list *x, const struct list_item *at, struct arg *text);
 
 /* Takes out what equals an element, node by node from an end on; all zero at first, but for what and left. */
 struct list_removal {

@@ -64,12 +64,11 @@ static uint8_t *insert_node(struct list *x, uint32_t place, uint32_t size) {
     return to;
 }
 
-int list_insert(struct list *x, const struct list_item *at, bool behind, const char *text, uint32_t size) {
+int list_insert(struct list *x, const struct list_item *at, bool behind, struct arg *text) {
     struct list_item i = *at;
     struct element e;
     uint8_t *to = NULL;
-    element_of(&e, text, size);
-    if (element_make_far(x->memory, &e)) return -ENOMEM;
+    if (element_make(x->memory, &e, text)) return -ENOMEM;
     if (make_room(x, &i, 1, e.size)) {
         struct node **node = node_at_place(x, i.place);
         if (list_node_takes(x, *node, 1, 0)) {
@@ -89,14 +88,13 @@ int list_insert(struct list *x, const struct list_item *at, bool behind, const c
     return 0;
 }
 
-int list_set(struct list *x, const struct list_item *at, const char *text, uint32_t size) {
+int list_set(struct list *x, const struct list_item *at, struct arg *text) {
     struct list_item i = *at;
     struct element e;
     uint32_t old = element_size(i.at);
     uint8_t was[PACKED_FAR_SIZE] = {0}, *to = NULL;
-    element_of(&e, text, size);
     if (*i.at == PACKED_FAR) memcpy(was, i.at, sizeof was);
-    if (element_make_far(x->memory, &e)) return -ENOMEM;
+    if (element_make(x->memory, &e, text)) return -ENOMEM;
     if (make_room(x, &i, 0, e.size > old ? e.size - old : 0)) {
         struct node **node = node_at_place(x, i.place);
         to = node_replace(x->memory, node, (uint32_t)(i.at - (uint8_t *)*node), old, e.size);

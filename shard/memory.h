@@ -23,6 +23,7 @@
 struct memory; /* begins with: */
 struct memory_account {
     size_t used;
+    uint32_t owner; /* the number of its shard, which the shard writes once; 0 until then */
 };
 
 /* huge: advise regions huge (transparent huge pages). NULL when there is no memory. */
@@ -74,6 +75,8 @@ struct memory_stats {
 /* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks. */
 void memory_stats(const struct memory *m, struct memory_stats *out);
 static inline size_t memory_used(const struct memory *m) { return ((const struct memory_account *)m)->used; }
+/* The number of the shard whose memory this is. */
+static inline uint32_t memory_owner(const struct memory *m) { return ((const struct memory_account *)m)->owner; }
 
 /* Tests: the nth allocation from now on fails (0: none), once. */
 void memory_fail_after(struct memory *m, uint64_t nth);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "shard/hop.h"
 #include "shard/memory.h"
 
 /* ---- elements ---- */
@@ -15,6 +16,12 @@ void element_of(struct element *x, const char *text, uint32_t size) {
 }
 
 int element_make_far(struct memory *m, struct element *x) { return x->middling ? 0 : packed_make_far(m, &x->packed); }
+
+int element_make(struct memory *m, struct element *x, struct arg *a) {
+    element_of(x, a->p, a->size);
+    if (__builtin_expect(a->flags & ARG_BLOB, 0)) packed_adopt(m, &x->packed, a);
+    return element_make_far(m, x);
+}
 
 void element_unmake(struct memory *m, struct element *x) {
     if (!x->middling) packed_drop(m, x->packed.head);

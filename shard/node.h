@@ -50,6 +50,8 @@ struct element {
 void element_of(struct element *x, const char *text, uint32_t size);
 /* Makes a far string's block, which then belongs to what is written; does nothing for others. -ENOMEM. */
 int element_make_far(struct memory *m, struct element *x);
+/* The two at once, of an argument, whose blob becomes the far string's if it has one. -ENOMEM. */
+int element_make(struct memory *m, struct element *x, struct arg *a);
 /* Frees it again, if it is not written after all. */
 void element_unmake(struct memory *m, struct element *x);
 /* Whether it is what is written at `at`. */

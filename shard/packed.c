@@ -1,7 +1,10 @@
 #include "shard/packed.h"
 
+#include <assert.h>
 #include <errno.h>
 
+#include "shard/blob.h"
+#include "shard/hop.h"
 #include "shard/memory.h"
 
 #define SMALL_INT_MAX 63
@@ -13,13 +16,44 @@ struct far {
     char bytes[];
 };
 
-static struct far *far_at(const uint8_t *at) {
-    struct far *f;
-    memcpy(&f, at + 1, sizeof f);
-    return f;
+/* What a far string refers to: a block, or a blob, whose address is one more. 0: nothing yet. */
+static uintptr_t address_at(const uint8_t *at) {
+    uintptr_t p;
+    memcpy(&p, at + 1, sizeof p);
+    return p;
+}
+
+static void write_address(uint8_t *at, uintptr_t p) { memcpy(at + 1, &p, sizeof p); }
+
+static struct far *far_at(const uint8_t *at) { return (struct far *)address_at(at); }
+static struct blob *blob_at(const uint8_t *at) {
+    uintptr_t p = address_at(at);
+    return p & 1 ? (struct blob *)(p - 1) : NULL;
 }
 
 static size_t far_bytes(uint32_t size) { return sizeof(struct far) + size; }
+
+/* What is there for a string of so many bytes, which are not written yet, as an address. 0: no memory. */
+static uintptr_t new_far(struct memory *m, uint32_t size, char **bytes) {
+    if (size >= BLOB_SHARE_MIN) {
+        struct blob *b = blob_new(m, memory_owner(m), size, size);
+        if (!b) return 0;
+        *bytes = b->bytes;
+        return (uintptr_t)b + 1;
+    }
+    struct far *f = memory_alloc(m, far_bytes(size));
+    if (!f) return 0;
+    f->size = size;
+    *bytes = f->bytes;
+    return (uintptr_t)f;
+}
+
+static const char *far_text(const uint8_t *at, uint32_t *size) {
+    const struct blob *b = blob_at(at);
+    const struct far *f = far_at(at);
+    *size = b ? (uint32_t)b->size : f->size;
+    return b ? b->bytes : f->bytes;
+}
 
 void packed_of_int(struct packed *x, int64_t v) {
     x->text = "";
@@ -57,28 +91,48 @@ void packed_of_text(struct packed *x, const char *text, uint32_t size) {
     } else {
         x->head[0] = PACKED_FAR;
         x->head_size = x->size = PACKED_FAR_SIZE;
+        packed_forget(x->head);
     }
 }
 
+void packed_adopt(struct memory *m, struct packed *x, struct arg *a) {
+    if (!(a->flags & ARG_BLOB) || a->size < BLOB_SHARE_MIN) return;
+    struct blob *b = packed_blob(a->p);
+    assert(packed_is_far(x) && x->text == a->p && !address_at(x->head));
+    b->size = a->size;
+    blob_adopt(m, b, memory_owner(m));
+    a->flags &= ~(uint32_t)ARG_BLOB;
+    write_address(x->head, (uintptr_t)b + 1);
+}
+
 int packed_make_far(struct memory *m, struct packed *x) {
-    if (!packed_is_far(x)) return 0;
-    struct far *f = memory_alloc(m, far_bytes(x->text_size));
-    if (!f) return -ENOMEM;
-    f->size = x->text_size;
-    memcpy(f->bytes, x->text, x->text_size);
-    memcpy(x->head + 1, &f, sizeof f);
+    char *bytes;
+    if (!packed_is_far(x) || address_at(x->head)) return 0;
+    uintptr_t p = new_far(m, x->text_size, &bytes);
+    if (!p) return -ENOMEM;
+    memcpy(bytes, x->text, x->text_size);
+    write_address(x->head, p);
     return 0;
 }
 
 void packed_drop(struct memory *m, const uint8_t *at) {
     if (*at != PACKED_FAR) return;
+    struct blob *b = blob_at(at);
     struct far *f = far_at(at);
-    if (f) memory_free(m, f, far_bytes(f->size));
+    if (b) blob_release(m, b);
+    else if (f) memory_free(m, f, far_bytes(f->size));
 }
 
-size_t packed_far_memory(const uint8_t *at) { return *at == PACKED_FAR ? memory_usable(far_bytes(far_at(at)->size)) : 0; }
+size_t packed_far_memory(const uint8_t *at) {
+    if (*at != PACKED_FAR) return 0;
+    const struct blob *b = blob_at(at);
+    return b ? blob_memory(b) : memory_usable(far_bytes(far_at(at)->size));
+}
 
-size_t packed_far_needs(const struct packed *x) { return packed_is_far(x) ? memory_usable(far_bytes(x->text_size)) : 0; }
+size_t packed_far_needs(const struct packed *x) {
+    if (!packed_is_far(x)) return 0;
+    return x->text_size >= BLOB_SHARE_MIN ? blob_memory_for(x->text_size) : memory_usable(far_bytes(x->text_size));
+}
 
 int64_t packed_int(const uint8_t *at) {
     if (*at < HEAD_INT) return *at - (int64_t)HEAD_SMALL_INT;
@@ -94,10 +148,7 @@ const char *packed_text(const uint8_t *at, char scratch[INT64_TEXT_SIZE], uint32
         *size = *at;
         return (const char *)at + 1;
     }
-    if (*at == PACKED_FAR) {
-        *size = far_at(at)->size;
-        return far_at(at)->bytes;
-    }
+    if (*at == PACKED_FAR) return far_text(at, size);
     *size = format_int64(scratch, packed_int(at));
     return scratch;
 }
@@ -109,31 +160,33 @@ uint32_t packed_text_size(const uint8_t *at) {
     return size;
 }
 
+struct blob *packed_blob(const char *text) {
+    return (struct blob *)(uintptr_t)(text - offsetof(struct blob, bytes));
+}
+
 /* --- copying in parts --- */
 
 /* What making a block costs, in bytes that are copied meanwhile. */
 #define BLOCK_COST 256
 
-void packed_forget(uint8_t *at) {
-    const struct far *none = NULL;
-    memcpy(at + 1, &none, sizeof none);
-}
+void packed_forget(uint8_t *at) { write_address(at, 0); }
 
 int packed_copy_far(struct memory *m, uint8_t *to, const uint8_t *from, struct packed_copying *c) {
-    const struct far *f = far_at(from);
-    struct far *copy = far_at(to);
-    if (!copy) {
-        copy = memory_alloc(m, far_bytes(f->size));
-        if (!copy) return -ENOMEM;
-        copy->size = f->size;
-        memcpy(to + 1, &copy, sizeof copy);
-        c->memory += memory_usable(far_bytes(f->size));
+    uint32_t size;
+    const char *text = far_text(from, &size);
+    char *bytes;
+    if (!address_at(to)) {
+        uintptr_t p = new_far(m, size, &bytes);
+        if (!p) return -ENOMEM;
+        write_address(to, p);
+        c->memory += packed_far_memory(to);
         c->cost -= BLOCK_COST;
         c->written = 0;
     }
-    int64_t left = f->size - c->written, now = c->cost > 0 ? c->cost : 0;
+    bytes = (char *)(uintptr_t)far_text(to, &size);
+    int64_t left = size - c->written, now = c->cost > 0 ? c->cost : 0;
     if (now > left) now = left;
-    memcpy(copy->bytes + c->written, f->bytes + c->written, (size_t)now);
+    memcpy(bytes + c->written, text + c->written, (size_t)now);
     c->written += (uint32_t)now;
     c->cost -= now;
     return now < left;

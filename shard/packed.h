@@ -3,7 +3,8 @@
  *   00..7f   a string of so many bytes, which follow (at most PACKED_INLINE_MAX)
  *   80..bf   the integer 0..63
  *   c1..c8   an integer of 1..8 bytes, which follow: two's complement, little endian, as few as it takes
- *   e0       a longer string: the address (8 bytes) of a block with its size (4 bytes) and its bytes, "far"
+ *   e0       a longer string, "far": the address (8 bytes) of a block with its size (4 bytes) and its bytes; or, from BLOB_SHARE_MIN bytes on, the
+ *            address + 1 of a blob (blob.h), so that a reply can refer to it and what was received need not be copied
  *
  * Each string has one form only, so of two that are not far the bytes are equal if and only if the strings are.
  */
@@ -22,6 +23,8 @@
 #define PACKED_FAR_SIZE 9u
 #define PACKED_SIZE_MAX (1u + PACKED_INLINE_MAX)
 
+struct arg;
+struct blob;
 struct memory;
 
 /* A string on its way into packed form. Refers to the string's own bytes. */
@@ -38,6 +41,9 @@ void packed_of_int(struct packed *x, int64_t v);
 /* Of one that is known not to read like an integer. */
 void packed_of_text(struct packed *x, const char *text, uint32_t size);
 static inline bool packed_is_far(const struct packed *x) { return x->head[0] == PACKED_FAR; }
+/* Of the argument that x was made of, just before it is made far: if that lies in a blob of its own, it becomes the far string's, and the argument's no
+ * more; else nothing is done. Whatever then refuses x must drop it (packed_drop), as if it had been made far. */
+void packed_adopt(struct memory *m, struct packed *x, struct arg *a);
 
 /* Writes x->size bytes. A far string's block must have been made. */
 static inline void packed_write(const struct packed *x, uint8_t *to) {
@@ -45,7 +51,7 @@ static inline void packed_write(const struct packed *x, uint8_t *to) {
     memcpy(to + x->head_size, x->text, x->size - x->head_size);
 }
 
-/* Makes a far string's block, which then belongs to what is written; does nothing for others. -ENOMEM: nothing was done. */
+/* Makes a far string's block unless it has one, which then belongs to what is written; does nothing for others. -ENOMEM: nothing was done. */
 int packed_make_far(struct memory *m, struct packed *x);
 /* Frees the block of one that was written, or not; does nothing for others. */
 void packed_drop(struct memory *m, const uint8_t *at);
@@ -80,6 +86,8 @@ int64_t packed_int(const uint8_t *at);
 /* Its text; an integer's is written to scratch. */
 const char *packed_text(const uint8_t *at, char scratch[INT64_TEXT_SIZE], uint32_t *size);
 uint32_t packed_text_size(const uint8_t *at);
+/* The blob that packed_text gave the bytes of, if they are BLOB_SHARE_MIN or more. */
+struct blob *packed_blob(const char *text);
 /* Whether x is the string that is written at `at`. */
 static inline bool packed_equal(const struct packed *x, const uint8_t *at) {
     if (__builtin_expect(packed_is_far(x), 0)) {

@@ -318,7 +318,8 @@ static bool add_timed(struct rdb_making *m, const char *p, size_t size) {
 /* The next string of a packed form. */
 static bool make_add(void *arg, const char *p, size_t size) {
     struct rdb_making *m = arg;
-    if (m->type == TYPE_LIST) return may_take(m, size) && (!list_push(&m->list, LIST_TAIL, p, (uint32_t)size) || no_memory(m));
+    if (m->type == TYPE_LIST)
+        return may_take(m, size) && (!list_push(&m->list, LIST_TAIL, &(struct arg){.p = p, .size = (uint32_t)size}) || no_memory(m));
     if (m->type == TYPE_SET) return add_member(m, p, size);
     switch (m->part++) {
     case 0: return keep(m, &m->name, p, size);

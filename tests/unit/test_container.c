@@ -76,7 +76,7 @@ static void fill_set(struct shard *s, struct key *k, uint32_t n, bool ints) {
 
 static void fill_list(struct shard *s, struct key *k, uint32_t n) {
     struct list x = list_new(s, LIST_FILL);
-    for (uint32_t i = 0; i < n; i++) assert_int_equal(list_push(&x, LIST_TAIL, text, text_of(i, text)), 0);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(list_push(&x, LIST_TAIL, &(struct arg){.p = text, .size = text_of(i, text)}), 0);
     assert_int_equal(list_store(s, k, &x, KEY_RPUSH), 0);
 }
 

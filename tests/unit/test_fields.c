@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "shard/blob.h"
 #include "shard/fields.h"
+#include "shard/hop.h"
 #include "shard/memory.h"
 #include "tests/lib/random.h"
 
@@ -80,7 +82,7 @@ static void integers_are_packed_in_the_fewest_bytes(void **state) {
 
 static void a_long_string_is_far_and_freed(void **state) {
     struct memory *m = *state;
-    static const uint32_t sizes[] = {PACKED_INLINE_MAX, PACKED_INLINE_MAX + 1, 300, 70000};
+    static const uint32_t sizes[] = {PACKED_INLINE_MAX, PACKED_INLINE_MAX + 1, 300, BLOB_SHARE_MIN - 1, BLOB_SHARE_MIN, 70000};
     char *text = calloc(1, 70000), scratch[INT64_TEXT_SIZE];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct packed x;
@@ -97,6 +99,49 @@ static void a_long_string_is_far_and_freed(void **state) {
         packed_drop(m, at);
     }
     free(text);
+}
+
+static void a_reply_keeps_a_long_string_that_is_dropped(void **state) {
+    struct memory *m = *state;
+    char *text = calloc(1, BLOB_SHARE_MIN), scratch[INT64_TEXT_SIZE];
+    struct packed x;
+    uint8_t at[PACKED_SIZE_MAX];
+    uint32_t size;
+    packed_of(&x, text, BLOB_SHARE_MIN);
+    assert_int_equal(packed_make_far(m, &x), 0);
+    packed_write(&x, at);
+    struct blob *b = packed_blob(packed_text(at, scratch, &size));
+    assert_int_equal(b->size, BLOB_SHARE_MIN);
+    b->refs++;
+    packed_drop(m, at);
+    assert_memory_equal(b->bytes, text, BLOB_SHARE_MIN);
+    assert_int_equal(memory_used(m), blob_memory(b));
+    blob_release(m, b);
+    free(text);
+}
+
+static void a_received_blob_becomes_a_long_string(void **state) {
+    struct memory *m = *state;
+    static const uint32_t sizes[] = {BLOB_SHARE_MIN, 70000, BLOB_MAPPED_MIN};
+    char scratch[INT64_TEXT_SIZE];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct blob *b = blob_receive(sizes[i]);
+        struct arg a = {b->bytes, sizes[i], ARG_BLOB};
+        struct packed x;
+        uint8_t at[PACKED_SIZE_MAX];
+        uint32_t size;
+        memset(b->bytes, 'b', sizes[i]);
+        packed_of(&x, a.p, a.size);
+        packed_adopt(m, &x, &a);
+        assert_int_equal(a.flags, 0);
+        assert_int_equal(packed_make_far(m, &x), 0);
+        packed_write(&x, at);
+        assert_ptr_equal(packed_text(at, scratch, &size), b->bytes);
+        assert_int_equal(size, sizes[i]);
+        assert_int_equal(memory_used(m), packed_far_memory(at));
+        packed_drop(m, at);
+        assert_int_equal(memory_used(m), 0);
+    }
 }
 
 /* ---- against a model ---- */
@@ -444,6 +489,8 @@ int main(void) {
     for (size_t i = 0; i < sizeof value_text; i++) value_text[i] = (char)('a' + i % 26);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_packed_string_is_what_it_was_made_of),
+        cmocka_unit_test_setup_teardown(a_reply_keeps_a_long_string_that_is_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_received_blob_becomes_a_long_string, setup, teardown),
         cmocka_unit_test(integers_are_packed_in_the_fewest_bytes),
         cmocka_unit_test_setup_teardown(a_long_string_is_far_and_freed, setup, teardown),
         cmocka_unit_test_setup_teardown(fields_with_values_are_as_their_model, setup, teardown),

@@ -61,7 +61,7 @@ static void elements_are_what_they_were_made_of(void **state) {
     memset(text, 'x', sizeof text);
     struct list x = {.memory = m, .fill = LIST_FILL};
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        assert_int_equal(list_push(&x, i % 2 ? LIST_HEAD : LIST_TAIL, text, sizes[i]), 0);
+        assert_int_equal(list_push(&x, i % 2 ? LIST_HEAD : LIST_TAIL, &(struct arg){.p = text, .size = sizes[i]}), 0);
     for (unsigned direction = 0; direction < 2; direction++) {
         struct list_walk w = list_walk_from(&x, direction ? list_count(&x) - 1 : 0, direction ? LIST_HEAD : LIST_TAIL);
         struct list_item i;
@@ -133,7 +133,7 @@ static void push(struct list *x, struct model *model, uint32_t id) {
     struct list_load load = {0};
     list_load_add(&load, size);
     size_t needs = list_needs(x, &load), before = list_memory(x);
-    if (model->n == MODEL_MAX || list_push(x, end, text, size)) return;
+    if (model->n == MODEL_MAX || list_push(x, end, &(struct arg){.p = text, .size = size})) return;
     assert_true(list_memory(x) <= before + needs);
     model_insert(model, end == LIST_HEAD ? 0 : model->n, id);
 }
@@ -166,7 +166,10 @@ static void change(struct list *x, struct model *model, uint32_t id, bool set) {
     struct list_item i;
     list_at(x, at, &i);
     check_item(&i, model->ids[at]);
-    if (model->n == MODEL_MAX || (set ? list_set(x, &i, text, size) : list_insert(x, &i, behind, text, size))) return;
+    if (model->n == MODEL_MAX ||
+        (set ? list_set(x, &i, &(struct arg){.p = text, .size = size})
+             : list_insert(x, &i, behind, &(struct arg){.p = text, .size = size})))
+        return;
     if (set) model->ids[at] = id;
     else model_insert(model, at + behind, id);
 }
@@ -260,7 +263,7 @@ static void refused_memory_changes_nothing(void **state) {
 
 static void push_number(struct list *x, enum list_end end, uint32_t i) {
     char text[16];
-    assert_int_equal(list_push(x, end, text, (uint32_t)snprintf(text, sizeof text, "element-%u", i)), 0);
+    assert_int_equal(list_push(x, end, &(struct arg){.p = text, .size = (uint32_t)snprintf(text, sizeof text, "element-%u", i)}), 0);
 }
 
 static void a_large_list_becomes_small_again(void **state) {
@@ -305,7 +308,7 @@ static void a_large_list_is_freed_in_slices(void **state) {
     struct trash *trash = NULL;
     char far[2000] = {0};
     for (uint32_t i = 0; i < 100000; i++) push_number(&x, LIST_TAIL, i);
-    for (uint32_t i = 0; i < 1000; i++) assert_int_equal(list_push(&x, LIST_TAIL, far, sizeof far), 0);
+    for (uint32_t i = 0; i < 1000; i++) assert_int_equal(list_push(&x, LIST_TAIL, &(struct arg){.p = far, .size = sizeof far}), 0);
     uint32_t nodes = list_nodes(&x);
     list_pop(&x, LIST_HEAD, 60000, &trash);
     assert_non_null(trash);

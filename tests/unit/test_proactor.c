@@ -364,6 +364,49 @@ static void sends_64_pieces(struct world *w) {
     close_world(w);
 }
 
+/* All of iov's bytes lie at `bytes`, one behind the other. */
+static void cut(struct proactor *p, const char *bytes, const struct iovec *iov, unsigned n, size_t total) {
+    struct stream s = {0};
+    size_t at = 0;
+    assert_true(backend_keep_send(p, &s, iov, n, total));
+    for (unsigned turn = 0; at < total; turn++) {
+        struct send_slice x = backend_next_slice(&s);
+        size_t size = x.message ? 0 : x.size;
+        if (!x.message) assert_ptr_equal(x.at, bytes + at);
+        for (size_t i = 0; x.message && i < x.message->msg_iovlen; i++) {
+            assert_ptr_equal(x.message->msg_iov[i].iov_base, bytes + at + size);
+            size += x.message->msg_iov[i].iov_len;
+        }
+        assert_in_range(size, 1, IO_SLICE_BYTES);
+        size_t taken = turn % 3 ? size : size / 2 + 1; /* a socket may take less */
+        at += taken;
+        assert_int_equal(backend_sent(&s, taken), at == total);
+    }
+    backend_end_send(p, &s);
+}
+
+static void cuts_long_sends_into_slices(struct world *w) {
+    enum { SIZE = 8 << 20 };
+    open_world(w, 4096, 8);
+    char *bytes = malloc(SIZE);
+    struct iovec iov[64];
+    for (unsigned large = 0; large < 64; large += 21) { /* at both ends and between, and more than one */
+        size_t used = 0;
+        for (unsigned i = 0; i < 64; i++) {
+            size_t n = i % 21 == large % 21 && i >= large ? IO_SLICE_BYTES * (size_t)(1 + i % 3) + i : i % 5 == 3 ? 0 : 20000 - i;
+            iov[i] = (struct iovec){bytes + used, n};
+            used += n;
+        }
+        assert_true(used <= SIZE);
+        cut(w->p, bytes, iov, 64, used);
+    }
+    cut(w->p, bytes, &(struct iovec){bytes, SIZE}, 1, SIZE);
+    cut(w->p, bytes, &(struct iovec){bytes, 1}, 1, 1);
+    cut(w->p, bytes, (struct iovec[]){{bytes, 0}, {bytes, SIZE}}, 2, SIZE);
+    free(bytes);
+    close_world(w);
+}
+
 static void removes_a_stream_that_sends(struct world *w) {
     enum { SIZE = 8 << 20 };
     open_world(w, 4096, 8);
@@ -861,6 +904,7 @@ static const struct case_of cases[] = {
     {"goes on when buffers come back", goes_on_when_buffers_come_back, true},
     {"sends to a slow reader", sends_to_a_slow_reader, true},
     {"sends 64 pieces", sends_64_pieces, true},
+    {"cuts long sends into slices", cuts_long_sends_into_slices, false},
     {"removes a stream that sends", removes_a_stream_that_sends, true},
     {"does whatever is asked in any order", does_whatever_is_asked_in_any_order, true},
     {"connects and receives", connects_and_receives, true},

@@ -103,7 +103,7 @@ static void make(struct shard *s, enum kind kind, uint32_t n) {
         uint32_t size = kind == INTS ? (uint32_t)snprintf(text, 32, "%lld", (long long)i << below(40)) : draw_text(text, i);
         switch (kind) {
         case TEXT: key_set_bytes(s, &k, text, size, FORM_ANY, EXPIRY_NONE, KEY_SET); break;
-        case LIST: assert_int_equal(list_push(&list, LIST_TAIL, text, size), 0); break;
+        case LIST: assert_int_equal(list_push(&list, LIST_TAIL, &(struct arg){.p = text, .size = size}), 0); break;
         case SET:
         case INTS:
             set_name(&set, text, size, &name);

@@ -1,0 +1,141 @@
+"""Huge values in containers: replies refer to them instead of copying them, and what is received becomes them; memory stays bounded and counted."""
+
+import pytest
+
+from resp import Closed, encode
+from server import PATIENCE, SLOW, wait_for
+
+SIZE = 6 << 20
+HUGE = bytes(range(256)) * (SIZE // 256)
+
+# How a key comes to have one huge value; what replies it, and how often it is in that.
+KINDS = {
+    'hash': (('HSET', 'k', 'f', HUGE), [(('HGET', 'k', 'f'), 1), (('HMGET', 'k', 'f', 'f'), 2), (('HGETALL', 'k'), 1), (('HVALS', 'k'), 1), (('HRANDFIELD', 'k', 3, 'WITHVALUES'), 1), (('HSCAN', 'k', 0), 1), (('HGETEX', 'k', 'FIELDS', 1, 'f'), 1)]),
+    'names': (('HSET', 'k', HUGE, 'v'), [(('HKEYS', 'k'), 1), (('HGETALL', 'k'), 1), (('HSCAN', 'k', 0), 1)]),
+    'list': (('RPUSH', 'k', HUGE), [(('LINDEX', 'k', 0), 1), (('LRANGE', 'k', 0, -1), 1)]),
+    'set': (('SADD', 'k', HUGE), [(('SMEMBERS', 'k'), 1), (('SRANDMEMBER', 'k', -2), 2), (('SSCAN', 'k', 0), 1), (('SUNION', 'k'), 1)]),
+    'zset': (('ZADD', 'k', 1, HUGE), [(('ZRANGE', 'k', 0, -1), 1), (('ZRANDMEMBER', 'k'), 1), (('ZSCAN', 'k', 0), 1)]),
+}
+
+
+def huge_in(reply):
+    """How often the value is in a reply."""
+    if isinstance(reply, (list, tuple)):
+        return sum(map(huge_in, reply))
+    return int(reply == HUGE)
+
+
+def output_of(server, client):
+    return next(int(line.split(' omem=')[1].split()[0]) for line in client.command('CLIENT', 'LIST').decode().splitlines() if ' name=reader ' in line)
+
+
+@pytest.mark.alone
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', KINDS)
+def test_replies_refer_to_huge_values(server, kind):
+    """Many of them wait for a client that does not read: they take no memory of their own, and are counted."""
+    fill, questions = KINDS[kind]
+    c, reader = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE, receive_buffer=262144)
+    reader.command('CLIENT', 'SETNAME', 'reader')
+    c.command(*fill)
+    before = server.resident_bytes()
+    for question, times in questions:
+        n = 16 // times
+        reader.send(encode(*question) * n)
+        wait_for(lambda: output_of(server, c) >= 15 * SIZE)
+        assert server.resident_bytes() < before + 8 * SIZE, question
+        for _ in range(n):
+            assert huge_in(reader.read()) == times, question
+    assert c.command('DEL', 'k') == 1
+    wait_for(lambda: int(server.info('memory')['used_memory']) < 2 * SIZE)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_huge_value_that_is_being_sent_stays_as_it_is(server, kind):
+    """Whatever becomes of its key, and of the shard's memory, meanwhile."""
+    fill, questions = KINDS[kind]
+    c, reader = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE, receive_buffer=262144)
+    other = b'x' * SIZE
+    ends = [('DEL', 'k'), ('FLUSHALL',), ('SET', 'k', other), ('PEXPIRE', 'k', 1), ('RENAME', 'k', 'l')]
+    if kind == 'hash':
+        ends += [('HSET', 'k', 'f', other), ('HDEL', 'k', 'f'), ('HGETDEL', 'k', 'FIELDS', 1, 'f'), ('HPEXPIRE', 'k', 1, 'FIELDS', 1, 'f')]
+    if kind == 'list':
+        ends += [('LSET', 'k', 0, other), ('LPOP', 'k'), ('LTRIM', 'k', 1, 0), ('LREM', 'k', 0, HUGE)]
+    if kind == 'set':
+        ends += [('SPOP', 'k'), ('SMOVE', 'k', 'l', HUGE)]
+    for n, end in enumerate(ends):
+        question, times = questions[n % len(questions)]
+        c.command('DEL', 'k')
+        c.command(*fill)
+        reader.send(encode(*question) + encode('PING'))
+        wait_for(lambda: server.info('commandstats').get('cmdstat_' + question[0].lower(), 'calls=0').split(',')[0] != 'calls=0')
+        c.command('CONFIG', 'RESETSTAT')
+        c.command(*end)
+        assert c.command('SET', 'another', other) == b'OK'
+        assert huge_in(reader.read()) == times, end
+        assert reader.read() == b'PONG'
+    c.command('FLUSHALL')
+    wait_for(lambda: int(server.info('memory')['used_memory']) < 2 * SIZE)
+
+
+@pytest.mark.alone
+@pytest.mark.limit(300)
+def test_what_is_received_becomes_the_value(server):
+    """A huge argument is not copied into a hash or a list."""
+    c = server.client(timeout=PATIENCE)
+    huge = HUGE * 8
+    c.command('RPUSH', 'list', 'a', 'b')
+    before = server.peak_bytes()
+    for n, command in enumerate([('HSET', 'h', 'f'), ('HSETNX', 'g', 'f'), ('HSETEX', 'e', 'FIELDS', 1, 'f'), ('RPUSH', 'l'), ('LPUSHX', 'list'), ('LSET', 'list', 1), ('LINSERT', 'list', 'BEFORE', 'b')]):
+        assert not isinstance(c.command(*command, huge), Exception)
+        if SLOW == 1:
+            assert server.peak_bytes() < before + (n + 1) * len(huge) + len(huge) // 2, command
+    for question in [('HGET', 'h', 'f'), ('HGET', 'g', 'f'), ('HGET', 'e', 'f'), ('LINDEX', 'l', 0), ('LINDEX', 'list', 0), ('LINDEX', 'list', 1), ('LINDEX', 'list', 2)]:
+        assert c.command(*question) == huge, question
+    assert c.command('HSET', 'h', 'f', huge, 'f', huge[1:], 'g', huge) == 1      # one that is given up at once
+    assert c.command('HMGET', 'h', 'f', 'g') == [huge[1:], huge]
+    assert c.command('COPY', 'h', 'copy') == 1 and c.command('HGET', 'copy', 'f') == huge[1:]
+    assert c.command('DEL', 'h', 'g', 'e', 'l', 'list', 'copy') == 6
+    wait_for(lambda: int(server.info('memory')['used_memory']) < len(huge))
+
+
+def test_huge_values_inside_exec_and_without_a_reply(server):
+    c = server.client(timeout=PATIENCE)
+    for kind, (fill, questions) in KINDS.items():
+        c.command('DEL', 'k', 'l')
+        c.command(*fill)
+        c.command('MULTI')
+        for question, _ in questions:
+            c.command(*question)
+        c.command('MGET', 'k', 'l', 'm')
+        c.command('SET', 'l', HUGE)
+        assert huge_in(c.command('EXEC')) == sum(times for _, times in questions), kind
+        c.send(encode('CLIENT', 'REPLY', 'OFF') + b''.join(encode(*question) for question, _ in questions) + encode('CLIENT', 'REPLY', 'ON'))
+        assert c.read() == b'OK'
+    c.command('FLUSHALL')
+    wait_for(lambda: int(server.info('memory')['used_memory']) < SIZE)
+
+
+def test_huge_replies_count_for_the_limit_of_output(start):
+    server = start(options=[('client-output-buffer-limit', 'normal', str(4 * SIZE), '0', '0')])
+    c = server.client(timeout=PATIENCE)
+    c.command('HSET', 'k', 'f', HUGE)
+    greedy = server.client(receive_buffer=262144)
+    with pytest.raises((Closed, ConnectionError)):
+        greedy.command('HMGET', 'k', *['f'] * 8)
+    assert huge_in(c.command('HMGET', 'k', *['f'] * 3)) == 3
+    wait_for(lambda: int(server.info('clients')['connected_clients']) <= 2)
+
+
+def test_clients_leave_and_the_server_ends_while_huge_values_are_sent(start):
+    server = start()
+    c = server.client(timeout=PATIENCE)
+    for kind, (fill, questions) in KINDS.items():
+        c.command('DEL', 'k')
+        c.command(*fill)
+        for question, _ in questions:
+            gone = server.client(receive_buffer=262144)
+            gone.send(encode(*question) * 3)
+            gone.close()
+            server.client(receive_buffer=262144).send(encode(*question) * 3)
+    server.stop()
