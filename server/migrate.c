@@ -49,8 +49,6 @@
 #define LINE_BYTES 1024u
 #define ROUNDS_MAX 8u /* each of TXN_TRIES */
 #define TIMEOUT_MS 1000
-/* What a target has to finish a group in when all shards are needed for something else. */
-#define HURRY_NS 1000000000u
 
 enum state { FINDING, SCHEDULED, DUMPING, CONNECTING, SENDING, ANSWERS, LEAVING, GOING_ON };
 /* Why the target is lost, or not gone on with. */
@@ -117,9 +115,8 @@ static void forget_deadline(struct migrate *m) {
 }
 
 static void wait_until(struct migrate *m, uint64_t at_ns) {
-    uint64_t hurry_ns = m->thread->hurry_ns;
     forget_deadline(m);
-    m->deadline.at_ns = hurry_ns && hurry_ns < at_ns ? hurry_ns : at_ns;
+    m->deadline.at_ns = at_ns;
     if (!deadlines_add(&m->thread->migrate_deadlines, &m->deadline)) abort();
 }
 
@@ -739,17 +736,17 @@ void migrate_event(struct thread *t, const struct event *e) {
     if (e->kind == EV_RECV) proactor_give_buffer(t->proactor, e->buffer);
 }
 
+/* What is dumped yet finds the target lost in the next turn. */
 void migrate_hurry(struct thread *t) {
-    t->hurry_ns = t->now_ns + HURRY_NS;
     for (struct migrate *m = t->migrates; m; m = m->older)
-        if (m->deadline.place && !m->goes_on) wait_until(m, m->deadline.at_ns);
+        if (m->task && stream_waits(m)) lose(m, loss_now(m));
 }
 
 void migrate_check(struct thread *t) {
     while (deadlines_next_ns(&t->migrate_deadlines) <= t->now_ns) {
         struct deadline *d = t->migrate_deadlines.heap[0];
         struct migrate *m = (struct migrate *)((char *)d - offsetof(struct migrate, deadline));
-        bool goes_on = m->goes_on && !(t->hurry_ns && t->hurry_ns <= t->now_ns);
+        bool goes_on = m->goes_on;
         forget_deadline(m);
         if (goes_on) send_on(m);
         else lose(m, loss_now(m));

@@ -237,6 +237,7 @@ static void stand_still(struct thread *t, struct message *m) {
     queue_own_now(t);
     run_slices_out(t);
     t->stands_still = true;
+    t->hurry_ns = 0;
     m->kind = MESSAGE_STOPPED;
     mailbox_push(&t->server->threads[from]->returns, m);
     thread_want_wake(t, from);
@@ -397,6 +398,8 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_SERVED: waiting_served(t, m); break;
         case MESSAGE_LATE: late_is_back(t, (struct deferred *)m); break;
         case MESSAGE_HALT:
+        case MESSAGE_MAY_I:
+        case MESSAGE_YOU_MAY:
         case MESSAGE_HALTED: task_halt_message(t, n); break;
         case MESSAGE_SAVED: saving_message(t, n); break;
         case MESSAGE_SAVE_AND_EXIT: saving_end_message(t, n); break;

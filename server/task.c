@@ -29,7 +29,6 @@
 #include "io/clock.h"
 #include "server/course.h"
 #include "server/loading.h"
-#include "server/migrate.h"
 #include "server/outbox.h"
 #include "server/route.h"
 #include "server/run.h"
@@ -41,6 +40,8 @@
 #include "server/waiting.h"
 #include "shard/blob.h"
 
+/* How long who wants all shards waits for transactions that rest, or for those that wait for these. */
+#define HURRY_NS 1000000000u
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
 
 struct task *task_free(struct task *k) {
@@ -797,35 +798,63 @@ void task_token(struct thread *t, struct task *k, bool beside) {
         return;
     }
     k->outstanding = t->n_threads;
+    t->halting = k;
     for (uint32_t s = 0; s < t->n_threads; s++) send_note(t, s, false, MESSAGE_HALT, k, looks_on(k));
 }
 
 void task_halted(struct thread *t) {
-    if (!t->halted || t->transactions || (t->resting && !t->looks_on)) return;
-    send_note(t, t->halted_for, false, MESSAGE_HALTED, t->halted, 0);
-    t->halted = NULL;
+    if (!t->halts_owed || t->transactions || (t->resting && !t->looks_on)) return;
+    send_note(t, t->halted_for, false, MESSAGE_HALTED, t->halted, t->halts_owed);
+    t->halts_owed = 0;
+}
+
+void task_ask_to_go_on(struct thread *t) {
+    if (!t->asked) send_note(t, t->halted_for, false, MESSAGE_MAY_I, NULL, 0);
+    t->asked = true;
+}
+
+/* While some thread has not halted yet: what it waits for may be what this one would do. Later the asking one waits for GO. */
+static void may_go_on(struct thread *t, uint32_t from) {
+    if (!t->halting) return;
+    t->halting->outstanding++;
+    send_note(t, from, false, MESSAGE_YOU_MAY, NULL, 0);
+}
+
+static void they_may_go_on(struct thread *t) {
+    t->asked = false;
+    t->halts_owed++;
+    transact_resume_resting(t);
+    task_halted(t);
 }
 
 void task_halt_message(struct thread *t, struct note *n) {
     struct task *k = n->task;
     uint32_t from = n->message.from;
-    bool halt = n->message.kind == MESSAGE_HALT, looks_on = n->value;
+    enum message_kind kind = n->message.kind;
+    uint64_t value = n->value;
     mi_free(n);
-    if (halt) {
+    switch (kind) {
+    case MESSAGE_HALT:
         t->no_transactions = true;
-        t->looks_on = looks_on;
-        if (!looks_on && t->migrates) migrate_hurry(t);
+        t->looks_on = value;
+        t->hurry_ns = t->now_ns + HURRY_NS;
         t->halted = k;
         t->halted_for = from;
+        t->halts_owed = 1;
         task_halted(t);
         return;
+    case MESSAGE_MAY_I: may_go_on(t, from); return;
+    case MESSAGE_YOU_MAY: they_may_go_on(t); return;
+    default: break; /* MESSAGE_HALTED */
     }
-    if (--k->outstanding) return;
+    if (k->outstanding -= (uint32_t)value) return;
     k->outstanding = t->n_threads;
+    t->halting = NULL;
     if (t->n_threads == 1) { /* there is no mailbox to read: what came before runs now, and what comes is for later */
         outbox_flush(t);
         run_slices_out(t);
         t->stands_still = true;
+        t->hurry_ns = 0;
         task_stopped(t, k);
         return;
     }
@@ -833,7 +862,7 @@ void task_halt_message(struct thread *t, struct note *n) {
 }
 
 void task_go_on(struct thread *t) {
-    t->stands_still = t->no_transactions = false;
+    t->stands_still = t->no_transactions = t->asked = false;
     t->hurry_ns = 0;
     thread_take_config(t);
     transact_resume(t);

@@ -27,13 +27,17 @@ void task_loaded(struct thread *t);
 void task_piece_done(struct thread *t, struct batch *b);
 /* Numbers for the transactions that this flush has pushed: before it arms them (shard/schedule.h). */
 void task_draw_numbers(struct thread *t);
+/* HALT, HALTED, MAY_I, YOU_MAY. */
 void task_halt_message(struct thread *t, struct note *n);
 /* Tells the coordinator who waits for it that no transaction is under way, once that is so. */
 void task_halted(struct thread *t);
 /* GO: no coordinator holds the shard any more. */
 void task_go_on(struct thread *t);
-/* Begins what waited for that. */
+/* Begins what waited for that; or only lets those go on that rest. */
 void transact_resume(struct thread *t);
+void transact_resume_resting(struct thread *t);
+/* One that rests waits for GO, or until the coordinator allows it to go on before. */
+void task_ask_to_go_on(struct thread *t);
 void task_stopped(struct thread *t, struct task *task);
 /* Goes on with the tasks that put texts together. True: there is more to do at once. */
 bool task_run_merges(struct thread *t);

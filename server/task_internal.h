@@ -112,8 +112,9 @@ void transact_send_wave(struct thread *t, struct task *k, bool last);
 /* Lets go of all members that stand; then the step function is called a last time, with k->letting_go. */
 void transact_let_go(struct thread *t, struct task *k);
 /* A course's transaction stands and waits for somebody else than this server, for who knows how long. Until it goes on it sends nothing to the shards, where its intents
- * stay, and points to nothing there. So what looks on (CMD_LOOKS_ON) need not wait for its end, and it waits for what looks on if it wants to go on then. What else needs all
- * shards waits for its end all the same, as it would act on keys that are not its own: t->hurry_ns is by when the course is to end it. */
+ * stay, and points to nothing there. So what looks on (CMD_LOOKS_ON) need not wait for its end, and it waits for what looks on if it wants to go on then, unless that waits for
+ * transactions yet, which may wait for its intents (MESSAGE_MAY_I). What else needs all shards waits for its end all the same, as it would act on keys that are not its own.
+ * From t->hurry_ns on, if that is not 0, the course is to end it. */
 void transact_rest(struct thread *t, struct task *k);
 /* True: it goes on. False: it may not yet; when it does the course's on() is called. Also if it does not rest. */
 bool transact_go_on(struct thread *t, struct task *k);

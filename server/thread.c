@@ -333,6 +333,7 @@ static uint64_t next_deadline(const struct thread *t) {
     if (parked < deadline) deadline = parked;
     uint64_t migrating = deadlines_next_ns(&t->migrate_deadlines);
     if (migrating < deadline) deadline = migrating;
+    if (t->hurry_ns > t->now_ns && t->migrates && t->hurry_ns < deadline) deadline = t->hurry_ns;
     if (!t->id && t->config->n_save && t->now_ns + SAVE_POINTS_NS < deadline) deadline = t->now_ns + SAVE_POINTS_NS;
     if (!thread_holds(t)) return deadline; /* whoever has it gives it back */
     if (t->pause_until_ns && t->pause_until_ns < deadline) deadline = t->pause_until_ns;
@@ -402,6 +403,7 @@ static void *thread_run(void *arg) {
         if (t->pause_until_ns && t->now_ns >= t->pause_until_ns && thread_holds(t)) pause_end(t);
         if (deadlines_next_ns(&t->deadlines) <= t->now_ns) waiting_check(t);
         if (deadlines_next_ns(&t->migrate_deadlines) <= t->now_ns) migrate_check(t);
+        if (__builtin_expect(t->hurry_ns && t->hurry_ns <= t->now_ns, 0)) migrate_hurry(t);
         if (t->n_resume) resume(t);
         outbox_flush(t);
         more = run_slices(t);

@@ -80,6 +80,8 @@ enum message_kind {
     MESSAGE_LATE,          /* returns: a hop that waited for a transaction has run */
     MESSAGE_HALT,          /* returns: start no transaction, and say when yours have ended */
     MESSAGE_HALTED,        /* returns: so it is */
+    MESSAGE_MAY_I,         /* returns: a transaction that rests wants to go on */
+    MESSAGE_YOU_MAY,       /* returns: not all have halted yet: it may, and this is to be told once more when none is under way */
     MESSAGE_HELD,          /* returns: a batch of a coordinator that holds the receiver's shard: run it, to its end */
     MESSAGE_BESIDE,        /* returns: a batch that looks at the receiver only, not at its shard: run it, to its end */
     MESSAGE_UNWATCH,       /* requests: a watcher's keys are to be forgotten */
@@ -263,10 +265,12 @@ struct thread {
     struct task *waiting_tasks, *waiting_last; /* they begin at GO */
     uint32_t transactions, resting;            /* under way; that wait for somebody else than this server (transact_rest) */
     bool no_transactions;                      /* a coordinator wants all shards to itself: none begins */
-    bool looks_on;                             /* and it is for what may be beside those that rest; else */
-    uint64_t hurry_ns;                         /* when these are to end; 0: they are in no hurry */
+    bool looks_on;                             /* and it is for what may be beside those that rest */
+    uint64_t hurry_ns;                         /* if it has not got them by then, those that rest are to end; 0: they are in no hurry */
+    bool asked;                                /* the coordinator was asked whether one that rests may go on */
     struct task *halted;                       /* whose coordinator is to be told when none is under way, and on which thread it is */
-    uint32_t halted_for;
+    uint32_t halted_for, halts_owed;           /* how often it is to be told so; 0: it has been */
+    struct task *halting;                      /* of this thread's coordinator, while it waits for that */
     /* Thread 0: the token of the coordinators. */
     struct note **token_queue;
     uint32_t token_first, token_n, token_capacity;

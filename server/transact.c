@@ -65,6 +65,16 @@ void transact_resume(struct thread *t) {
     }
 }
 
+void transact_resume_resting(struct thread *t) {
+    struct task *k = t->waiting_tasks, *next;
+    t->waiting_tasks = t->waiting_last = NULL;
+    for (; k; k = next) {
+        next = k->next;
+        if (!k->rests) wait_for_go(t, k);
+        else if (transact_go_on(t, k)) k->course->on(t, k, k->of);
+    }
+}
+
 void transact_rest(struct thread *t, struct task *k) {
     k->rests = true;
     t->transactions--;
@@ -74,8 +84,9 @@ void transact_rest(struct thread *t, struct task *k) {
 
 bool transact_go_on(struct thread *t, struct task *k) {
     if (!k->rests) return true;
-    if (t->no_transactions && t->looks_on) {
+    if (t->no_transactions && t->looks_on && !t->halts_owed) {
         wait_for_go(t, k);
+        task_ask_to_go_on(t);
         return false;
     }
     k->rests = false;

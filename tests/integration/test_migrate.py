@@ -417,6 +417,25 @@ def test_what_only_looks_on_does_not_wait_for_a_target(start, which):
     assert d.command('MGET', 'k', 'other') == [b'new', b'x'] and d.command('EXISTS', 'j') == 0
 
 
+@pytest.mark.several_threads
+@pytest.mark.parametrize('what', ['MSET', 'MIGRATE'])
+def test_who_waits_for_a_target_does_not_hold_what_looks_on(start, what):
+    """A transaction behind the one that rests is under way; so that is given up, if need be."""
+    server = start()
+    d = server.client()
+    d.command('MSET', *(x for i in range(20) for x in ('k%d' % i, 'v')))
+    keys = ['k%d' % i for i in range(20)]
+    c, target = under_way(server, answering(b'+OK\r\n', None), *keys[:10], timeout=10 * 3600 * 1000)
+    with target:
+        behind = server.client()
+        behind.send(encode(*(map(str, migrate(free_port(), *keys)) if what == 'MIGRATE' else ['MSET', *(x for key in keys for x in (key, 'w'))])))
+        assert behind.quiet()
+        assert d.command('SAVE') == b'OK' and d.command('CONFIG', 'SET', 'slowlog-max-len', 5) == b'OK'
+        assert c.read().startswith(b'IOERR ')
+        assert behind.read() == b'OK' if what == 'MSET' else behind.read().startswith(b'IOERR ')
+    assert d.command('DBSIZE') == 20
+
+
 def test_a_target_answers_while_all_shards_stand_still(start):
     server = start(options=[('enable-debug-command', 'yes')])
     d, sleeper = server.client(), server.client()
@@ -490,6 +509,32 @@ def test_keys_go_to_and_fro_among_snapshots(start):
     found = servers[0].client()
     for group in groups:
         assert found.command('MGET', *group) == [long if key.startswith('long') else key.encode() for key in group]
+
+
+@pytest.mark.limit(300)
+def test_each_is_the_others_target_among_all_that_stands_still(start):
+    """Keys under way in both directions wait for each other, and all shards are wanted again and again. Nothing hangs, and no key is lost."""
+    servers = [start(options=[('enable-debug-command', 'yes')]) for _ in range(2)]
+    keys = ['k%d' % i for i in range(120)]
+    servers[0].client().command('MSET', *(x for key in keys for x in (key, key)))
+    stand_still = [('SAVE',), ('BGSAVE',), ('CONFIG', 'SET', 'slowlog-max-len', 7), ('SWAPDB', 2, 3), ('DEBUG', 'RELOAD'), ('CLIENT', 'PAUSE', 1, 'WRITE'), ('MSET', 'a', 1, 'b', 2, 'c', 3)]
+    rng, moving = random.Random(11), []
+    clients = [(at, servers[at].client()) for at in (0, 1, 0, 1)]
+    others = [s.client() for s in servers]
+    for turn in range(28):
+        for at, c in clients:
+            some = [rng.choice(keys) for _ in range(rng.choice([1, 5, 40]))]
+            c.send(encode(*map(str, migrate(servers[1 - at].port, *dict.fromkeys(some), timeout=rng.choice([20, 100, 300]), options=rng.choice([[], ['REPLACE']])))))
+            moving.append(c)
+        for c in others:
+            c.send(encode(*stand_still[turn % len(stand_still)]))
+        for c in moving + others:
+            c.read()
+        moving.clear()
+    found = [set(map(bytes, c.command('KEYS', 'k*'))) for c in others]
+    assert found[0] | found[1] == {key.encode() for key in keys}
+    for c, there in zip(others, found):
+        assert not there or c.command('MGET', *there) == list(there)
 
 
 def test_not_inside_a_transaction(server):
