@@ -21,16 +21,17 @@ static enum readiness ready(struct shard *s, const struct hop *h, uint32_t nth) 
     return entry_type(k.entry) == TYPE_STRING ? KEY_READY : KEY_WRONG_TYPE;
 }
 
-static void take(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+static enum hop_result take(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
     struct key k;
     if (!find(s, h, nth, &k)) {
         reply_null_array(r);
-        return;
+        return HOP_DONE;
     }
     reply_array(r, 2);
     reply_bulk(r, k.name, k.size);
     reply_string(r, k.entry);
     key_delete(s, &k, KEY_DEL);
+    return HOP_DONE;
 }
 
 const struct blocking debug_blockpop = {.parse = parse, .ready = ready, .take = take, .nothing = reply_null_array};

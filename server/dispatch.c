@@ -210,7 +210,7 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
 static bool may_run_alone(struct thread *t) {
     if (t->transactions || t->resting || t->stands_still) return false;
     outbox_flush(t);
-    return !t->late_slices;
+    return !thread_has_slices(t);
 }
 
 static bool cursor(struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc) {

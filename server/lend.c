@@ -46,7 +46,7 @@ bool lend_let_go(struct thread *t) {
             if (take(t)) return false;
         return true;
     }
-    if (!t->config->lend || t->stands_still || t->slices || t->late_slices || t->pause_until_ns) return true;
+    if (!t->config->lend || t->stands_still || thread_has_slices(t) || t->pause_until_ns) return true;
     mailbox_collect(&t->requests);
     if (mailbox_ready(&t->requests)) return false;
     t->sleeps_beside = left_of(&t->requests);
@@ -89,7 +89,7 @@ static void run_arrived(struct thread *t, struct thread *of) {
 static bool give_back(struct thread *t, struct thread *of) {
     const struct message *first = of->requests.first;
     struct lend_left left = left_of(&of->requests);
-    int64_t due_ms = of->late_slices || of->slices || (first && !may_run(first)) ? NEEDED : shard_next_due(of->shard);
+    int64_t due_ms = thread_has_slices(of) || (first && !may_run(first)) ? NEEDED : shard_next_due(of->shard);
     bool wake = due_ms < atomic_load_explicit(&of->lent_due_ms, memory_order_relaxed);
     if (wake) atomic_store_explicit(&of->lent_due_ms, due_ms, memory_order_relaxed);
     regions_look(of);

@@ -21,20 +21,26 @@ static bool read_pop_one(const struct arg *argv, uint32_t argc, struct waiting_f
     return waiting_seconds(&argv[argc - 1], &x->timeout_ms, r);
 }
 
-static void take_one(struct shard *s, struct hop *h, uint32_t nth, enum list_end end, struct reply *r) {
+static enum hop_result take_one(struct shard *s, const struct hop *h, uint32_t nth, enum list_end end, struct reply *r) {
     struct key k;
     if (!find_list(s, h, nth, &k)) {
         reply_null_array(r);
-        return;
+        return HOP_DONE;
     }
     struct list x = open_list(s, &k);
     reply_array(r, 2);
     reply_bulk(r, k.name, k.size);
     pop_one(s, &k, &x, end, r);
+    return HOP_DONE;
 }
 
-static void take_first(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) { take_one(s, h, nth, LIST_HEAD, r); }
-static void take_last(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) { take_one(s, h, nth, LIST_TAIL, r); }
+static enum hop_result take_first(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+    return take_one(s, h, nth, LIST_HEAD, r);
+}
+
+static enum hop_result take_last(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+    return take_one(s, h, nth, LIST_TAIL, r);
+}
 
 const struct blocking blpop = {.parse = read_pop_one, .ready = ready, .take = take_first, .nothing = reply_null_array};
 const struct blocking brpop = {.parse = read_pop_one, .ready = ready, .take = take_last, .nothing = reply_null_array};
@@ -49,12 +55,13 @@ static bool read_pop_some(const struct arg *argv, uint32_t argc, struct waiting_
     return waiting_seconds(&argv[1], &x->timeout_ms, r);
 }
 
-static void take_some(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+static enum hop_result take_some(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
     struct multi_pop asked;
     struct key k;
-    if (!read_pop(h->argv, h->argc, 2, &asked, r)) return;
-    if (find_list(s, h, nth, &k)) pop_of_many(s, &k, &asked, r);
-    else reply_null_array(r);
+    if (!read_pop(h->argv, h->argc, 2, &asked, r)) return HOP_DONE;
+    if (find_list(s, h, nth, &k)) return pop_of_many_on(s, h, &k, &asked, r);
+    reply_null_array(r);
+    return HOP_DONE;
 }
 
 const struct blocking blmpop = {.parse = read_pop_some, .ready = ready, .take = take_some, .nothing = reply_null_array};
@@ -70,9 +77,10 @@ static bool read_move(const struct arg *argv, uint32_t argc, struct waiting_for 
     return waiting_seconds(&argv[argc - 1], &x->timeout_ms, r);
 }
 
-static void take_and_move(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
+static enum hop_result take_and_move(struct shard *s, struct hop *h, uint32_t nth, struct reply *r) {
     (void)nth;
     list_moving.all(s, s, h, r);
+    return HOP_DONE;
 }
 
 const struct blocking blmove = {.parse = read_move,

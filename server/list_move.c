@@ -303,6 +303,7 @@ enum hop_result lmpop_on_one(struct shard *s, struct hop *h, struct reply *r) {
 /* Over several shards: which keys are there, each written by its shard; and which is popped from. */
 struct chosen {
     uint32_t nth;
+    uint64_t state; /* of the pop, as a plain hop's */
     bool found[];
 };
 
@@ -317,13 +318,20 @@ static enum hop_result look_for_keys(struct shard *s, struct hop *h, struct repl
 }
 
 static enum hop_result pop_chosen(struct shard *s, struct hop *h, struct reply *r) {
-    const struct chosen *c = steps_carrier(h)->own;
+    struct chosen *c = steps_carrier(h)->own;
+    struct hop own = *h;
     struct multi_pop asked;
     struct key k;
     if (!read_pop(h->argv, h->argc, 1, &asked, r)) return HOP_DONE;
-    if (!key_write_nth(s, h, c->nth, &k)) reply_null_array(r);
-    else if (is_list(&k, r)) pop_of_many(s, &k, &asked, r);
-    return HOP_DONE;
+    if (!key_write_nth(s, h, c->nth, &k)) {
+        reply_null_array(r);
+        return HOP_DONE;
+    }
+    if (!is_list(&k, r)) return HOP_DONE;
+    own.state = c->state;
+    enum hop_result result = pop_of_many_on(s, &own, &k, &asked, r);
+    c->state = hop_state_next(&own);
+    return result;
 }
 
 bool lmpop_steps(struct thread *t, struct task *k, struct reply *r) {

@@ -204,21 +204,20 @@ void pop_one(struct shard *s, struct key *k, struct list *x, enum list_end end, 
     list_store(s, k, x, pop_event(end));
 }
 
-/* A slice of a large pop. The hop's state is how many are left, + 1 + HOP_IN_SLICES. */
+/* A slice of a large pop: all is replied first; then it goes at once, as its memory comes back in slices. The hop's state is how many were replied, + 1 + HOP_IN_SLICES. */
 static enum hop_result pop_slice(
     struct shard *s, struct hop *h, struct key *k, struct list *x, enum list_end end, uint64_t n, struct reply *r) {
-    if (h->state == HOP_IN_SLICES) reply_array(r, n);
-    else n = h->state - 1 - HOP_IN_SLICES;
-    uint64_t done = reply_some(r, x, index_at(x, end), away_from(end), n, true);
-    key_before_change(s, k, pop_event(end));
-    list_pop(x, end, done, &s->trash);
-    if (done == n) {
-        list_store(s, k, x, pop_event(end));
-        return HOP_DONE;
+    uint64_t done = h->state > HOP_IN_SLICES ? h->state - 1 - HOP_IN_SLICES : 0, at = end == LIST_HEAD ? done : list_count(x) - 1 - done;
+    if (!done) reply_array(r, n);
+    done += reply_some(r, x, at, away_from(end), n - done, true);
+    if (done < n) {
+        h->state = done + 1 + HOP_IN_SLICES;
+        return HOP_AGAIN;
     }
-    list_keep(s, k, x);
-    h->state = n - done + 1 + HOP_IN_SLICES;
-    return HOP_AGAIN;
+    key_before_change(s, k, pop_event(end));
+    list_pop(x, end, n, &s->trash);
+    list_store(s, k, x, pop_event(end));
+    return HOP_DONE;
 }
 
 enum hop_result pop_of_many_on(struct shard *s, struct hop *h, struct key *k, const struct multi_pop *asked, struct reply *r) {

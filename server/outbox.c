@@ -49,7 +49,7 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
     b->next = NULL;
     b->tick = NULL;
     b->task = NULL;
-    b->slow = b->owner_only = b->recorded = false;
+    b->slow = b->owner_only = b->recorded = b->goes_on = false;
     b->order = PIECE_HOP;
     b->n_late = 0;
     b->cycles = 0;

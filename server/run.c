@@ -248,15 +248,23 @@ static inline __attribute__((always_inline)) void exec_foreign_quiet(void *ctx, 
 }
 
 /* A transaction's member, a piece, or a hop that waited or was sliced leaves the shard's order; what it made ready may be taken now. */
-static void leave(struct shard *s, struct member *m) {
+void run_leave(struct shard *s, struct member *m) {
     schedule_remove(&s->schedule, m);
     if (__builtin_expect(s->waits.held != NULL, 0)) wait_let_go(s, m);
+}
+
+/* A piece that nothing was in the way of, and that has much to do: from here on it has its place in the shard's order. */
+static __attribute__((cold)) void lock_local(struct shard *s, struct batch *b) {
+    if (!b->member) b->member = course_member(b->task, &b->hops[0]);
+    b->member->owner = b;
+    b->order = PIECE_RUN_LAST;
+    if (!schedule_add(&s->schedule, b->member) || !schedule_tell(&s->schedule, b->member)) abort();
 }
 
 /* Runs a piece of a task, whose time and failure the task counts. True: it is done; false: it was sliced, and goes on later. */
 static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     struct hop *h = &b->hops[0];
-    bool sliced = command_by_number(h->row)->flags & CMD_SLICED || (b->owner_only && b->order == PIECE_RUN);
+    bool sliced = command_by_number(h->row)->flags & CMD_SLICED || (b->owner_only && b->order == PIECE_RUN) || b->goes_on;
     uint64_t start_ns = sliced ? thread_cpu_ns() : 0, start = cycles_now();
     s->now_ms = b->now_ms;
     b->replies.resp = h->resp;
@@ -268,10 +276,12 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     else slice_add(&t->measure, SLICE_TASK, cycles);
     if (result == HOP_DONE) {
-        if (b->order == PIECE_RUN_LAST) leave(s, b->member);
+        if (b->order == PIECE_RUN_LAST) run_leave(s, b->member);
         return true;
     }
+    if (b->order == PIECE_LOCAL) lock_local(s, b);
     struct thread *owner = t->server->threads[s->id]; /* a borrower runs what waited here, but no second slice of it */
+    b->goes_on = true;
     b->next = NULL;
     if (owner->slices_last) owner->slices_last->next = b;
     else owner->slices = b;
@@ -314,7 +324,7 @@ static bool run_order(struct thread *t, struct shard *s, struct batch *b) {
         b->refused = !schedule_add(&s->schedule, b->member);
         if (!b->refused) prefetch_keys(s, &b->hops[0]);
         return true;
-    case PIECE_LET_GO: leave(s, b->member); return true;
+    case PIECE_LET_GO: run_leave(s, b->member); return true;
     case PIECE_RUN:
     case PIECE_RUN_LAST: b->member->owner = b; return schedule_tell(&s->schedule, b->member) && run_piece(t, s, b);
     }
@@ -363,7 +373,7 @@ static bool run_late(struct thread *t, struct shard *s, struct deferred *d) {
     if (together) run_late_together(&x, h, together, &d->reply);
     else if (!run_late_hop(&x, h, d)) return false;
     d->slow = x.slow;
-    leave(s, &d->member);
+    run_leave(s, &d->member);
     serve(t, s);
     /* By the mailbox even if it is ours: the batch, which another thread may have run, could still be on its way there, and comes first. */
     uint32_t from = b->message.from;
@@ -519,28 +529,55 @@ static void run_late_slice(struct thread *t) {
     if (run_late(t, t->shard, d)) after_piece(t, t->shard);
 }
 
-/* What waits until a snapshot has written a value does not wait longer; what runs then may go on in slices. */
-void run_slices_out(struct thread *t) {
-    snapshot_hurry(t->shard);
-    run_after_snapshot(t);
-    while (t->late_slices) {
-        run_late_slice(t);
-        snapshot_hurry(t->shard);
-        run_after_snapshot(t);
-    }
+static void run_serving_slice(struct thread *t) {
+    if (!waiting_serve_slice(t)) return;
+    serve(t, t->shard);
+    after_piece(t, t->shard);
 }
 
-bool run_slices(struct thread *t) {
-    if (!thread_holds(t)) return false;
-    if (t->late_slices) run_late_slice(t);
-    if (!t->slices) return t->late_slices;
-    struct batch *b = t->slices;
-    t->slices = b->next;
-    if (!t->slices) t->slices_last = NULL;
+/* The next slice of a piece, which stands at this link of the list. */
+static void run_piece_slice(struct thread *t, struct batch **link, struct batch *before) {
+    struct batch *b = *link;
+    *link = b->next;
+    if (t->slices_last == b) t->slices_last = before;
     b->next = NULL;
     bool done = run_piece(t, t->shard, b);
     serve(t, t->shard);
     if (done) piece_goes_back(t, b);
     after_piece(t, t->shard);
-    return t->slices || t->late_slices;
+}
+
+/* Of those that are no part of a transaction, which has ended by now, but have intents. False: there is none. */
+static bool run_local_piece_slice(struct thread *t) {
+    struct batch **link = &t->slices, *before = NULL;
+    for (; *link; before = *link, link = &(*link)->next) {
+        if ((*link)->order != PIECE_RUN_LAST) continue;
+        run_piece_slice(t, link, before);
+        return true;
+    }
+    return false;
+}
+
+/* False: there is nothing to be run. */
+static bool run_slice_out(struct thread *t) {
+    if (t->late_slices) run_late_slice(t);
+    else if (t->serving) run_serving_slice(t);
+    else return run_local_piece_slice(t);
+    return true;
+}
+
+/* What waits until a snapshot has written a value does not wait longer; what runs then may go on in slices. */
+void run_slices_out(struct thread *t) {
+    do {
+        snapshot_hurry(t->shard);
+        run_after_snapshot(t);
+    } while (run_slice_out(t));
+}
+
+bool run_slices(struct thread *t) {
+    if (!thread_holds(t)) return false;
+    if (t->late_slices) run_late_slice(t);
+    if (t->serving) run_serving_slice(t);
+    if (t->slices) run_piece_slice(t, &t->slices, NULL);
+    return thread_has_slices(t);
 }

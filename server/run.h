@@ -8,10 +8,12 @@
 void run_own_batches(struct thread *t, struct thread *of, struct batch *first);
 /* What came by the mailbox of thread `of`: runs a batch, gives blobs back, or forgets a watcher or waiter, on its shard. */
 void run_message(struct thread *t, struct thread *of, struct message *m);
-/* Goes on with a piece that was sliced, and with a plain hop. True: there are more. */
+/* Goes on with a piece that was sliced, with a plain hop, and with one who is served in slices. True: there are more. */
 bool run_slices(struct thread *t);
-/* Runs those of plain hops to their end: the shard is to stand still. */
+/* Runs all that have intents to their end, and no transaction is under way: the shard is to stand still. */
 void run_slices_out(struct thread *t);
+/* A member leaves the shard's order; what it made ready may be taken from then on. Then who waits is to be served, and what is ready run. */
+void run_leave(struct shard *s, struct member *m);
 /* After housekeeping: who waited until a snapshot has written a value runs. */
 void run_after_snapshot(struct thread *t);
 /* Gives every hop of these batches (by next) that has not run yet a place in the order of its connection, so that they need not run in this order. */

@@ -422,7 +422,7 @@ static void *thread_run(void *arg) {
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
         more |= keep(t, t->stats.commands != commands) || t->n_resume || t->n_dirty || t->outbox_used || t->own_batch ||
-            (thread_holds(t) && (t->slices || t->late_slices));
+            (thread_holds(t) && thread_has_slices(t));
         if (thread_holds(t)) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
         if (thread_holds(t)) {

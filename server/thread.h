@@ -121,6 +121,7 @@ struct batch {
     uint32_t done, n_args;  /* hops that have their reply */
     bool slow;              /* a hop of it was (HOP_SLOW) */
     bool owner_only;        /* a piece that may go on and on: no borrower runs it */
+    bool goes_on;           /* a piece that has said HOP_AGAIN */
     uint64_t cycles;        /* of a piece: the time it took */
     uint8_t order;          /* of a piece: enum piece_order */
     bool refused;           /* of PIECE_SCHEDULE: it came too late */
@@ -226,8 +227,9 @@ struct thread {
     struct batch *slices, *slices_last; /* sliced hops that said AGAIN, of whoever sent them */
     struct deferred *late_slices,
         *late_slices_last; /* plain hops on this thread's shard that go on in slices; whoever holds the shard may add one */
-    struct task *merges;   /* they put long texts together, in slices */
-    uint64_t *wanted;      /* bit map: threads to wake */
+    struct serving *serving, *serving_last; /* who waited for keys of the shard, and is served in slices; the same */
+    struct task *merges;                    /* they put long texts together, in slices */
+    uint64_t *wanted;                       /* bit map: threads to wake */
     /* Connections. */
     struct conn *conns;  /* list of all */
     struct conn **slots; /* the same, each in a place that it keeps */
@@ -305,6 +307,9 @@ void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
 /* May it touch its shard now? Constant from the start of a turn to the flush. */
+/* There is something on its shard that goes on in slices. */
+static inline bool thread_has_slices(const struct thread *t) { return t->slices || t->late_slices || t->serving; }
+
 static inline bool thread_holds(const struct thread *t) { return t->mine && !t->stands_still; }
 /* Takes the current configuration; limits in time are looked at anew. */
 void thread_take_config(struct thread *t);

@@ -212,7 +212,7 @@ static void drop(void *of) {
     for (uint32_t s = 0; s < server.n_threads; s++)
         if (x->halves[s]) wait_forget(server.threads[s]->shard, &x->halves[s]->waiter);
     x->dropped = true;
-    if (wait_claim(&(struct waiter){.claim = &x->request->claim}) || x->served) waiting_free(x);
+    if (wait_claim(&(struct waiter){.claim = &x->request->claim}) || x->served || x->serving) waiting_free(x);
 }
 
 void waiting_drop_served(struct message *m) {
@@ -276,6 +276,7 @@ static void begin(struct thread *t, struct task *k, struct waiting *x) {
         x->state = WAITING_TRYING;
         struct batch *b = piece(t, x, shard, waiting_try_piece);
         b->order = PIECE_LOCAL;
+        b->member = NULL;
         b->owner_only = x->request->hop.n_keys > FANOUT_KEYS_MAX;
         k->outstanding = 1;
         outbox_send_piece(t, b);

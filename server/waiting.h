@@ -37,8 +37,9 @@ struct blocking {
     bool (*parse)(const struct arg *argv, uint32_t argc, struct waiting_for *x, struct reply *r);
     /* Whether the hop's nth key has something. On the shard; changes nothing. */
     enum readiness (*ready)(struct shard *s, const struct hop *h, uint32_t nth);
-    /* Takes it, and appends one RESP value. On the shard, right after ready() said KEY_READY. */
-    void (*take)(struct shard *s, struct hop *h, uint32_t nth, struct reply *r);
+    /* Takes it, and appends one RESP value. On the shard, right after ready() said KEY_READY. If it is much, it says HOP_AGAIN as a plain hop does (shard/hop.h): its key is
+     * locked from then on. HOP_REMOVES in its state: it must be gone on with; before that, it is given up if its client leaves. */
+    enum hop_result (*take)(struct shard *s, struct hop *h, uint32_t nth, struct reply *r);
     /* The reply when its time is over; and inside MULTI, if that is another one. */
     void (*nothing)(struct reply *r);
     void (*nothing_at_once)(struct reply *r);
@@ -64,6 +65,8 @@ uint64_t waiting_memory(const struct waiting *x);
 
 /* On the thread t that holds the shard: serves who can be. To be called while s->waits.ready, after each command that may have changed a key. */
 void waiting_serve(struct thread *t, struct shard *s);
+/* The next slice for the first of those who are served in slices, t->serving; t holds its own shard. True: that was its last, and it has left the shard's order. */
+bool waiting_serve_slice(struct thread *t);
 /* MESSAGE_SERVED. */
 void waiting_served(struct thread *t, struct message *m);
 /* MESSAGE_FORGET, on the shard s, held by the caller; frees the message. */

@@ -13,6 +13,11 @@
  *   PARKED      | it stands in the queues                                | SERVING, SCHEDULED, TRYING, done
  *   SERVING     | a shard took before it could be ended                  | done
  *
+ * What is much is taken in slices (struct blocking: take): by a piece, which then has a member in the shard's order; or for one who is served by the shard's owner (struct serving),
+ * whose member begins at once, before all that stands there and has not begun (schedule_add_begun). Nobody sees a key of which some is taken. The reply is made before
+ * anything is taken away. Until then a client that leaves is served no more, and the next in the queue is: he loses nothing. From then on it is as in Redis: what is taken is
+ * lost with who it was taken for.
+ *
  * No push is missed between looking and queuing up, as the intents stand. A shard may take from the first queue on, before the last is reached:
  * what it took (MESSAGE_SERVED) then waits for the state PARKED.
  *
@@ -59,6 +64,15 @@ struct half {
     struct wait keys[];
 };
 
+/* One that is served in slices. The shard's, from the first to the last. */
+struct serving {
+    struct serving *next; /* of its thread's */
+    struct waiting *waiting;
+    struct member member;
+    struct intent intents[2];
+    int64_t now_ms; /* of all slices */
+};
+
 struct waiting {
     struct message message; /* SERVED */
     struct deadline deadline;
@@ -70,6 +84,10 @@ struct waiting {
     uint64_t timeout_ms, cycles;
     enum state state;
     enum outcome outcome; /* TRYING: the shard's */
+    /* What is taken in slices; the shard's that does it. */
+    uint32_t nth;            /* of which key */
+    uint64_t taking;         /* the state; 0: it has not begun */
+    struct serving *serving; /* or NULL */
     bool in_time_table, failed, served, dropped;
     bool listed; /* it stands in its queue already: it was told to try */
     bool tries;  /* MESSAGE_SERVED says so: nothing was taken. The shard's, until the message is read */
@@ -97,8 +115,8 @@ hop_fn waiting_try_piece, waiting_look_piece, waiting_take_piece, waiting_queue_
 hop_fn waiting_copy_piece, waiting_put_piece, waiting_remove_piece;
 /* Keys that are waited for. */
 static inline uint32_t waited_keys(const struct blocking *b, uint32_t n_keys) { return b->moving ? 1 : n_keys; }
-/* A key is ready, or has the wrong type. */
-void waiting_take(struct shard *s, const struct command *row, struct hop *h, uint32_t nth, enum readiness ready, struct reply *r);
+/* A key is ready, or has the wrong type: takes in one go. */
+void waiting_take(struct shard *s, const struct command *row, const struct hop *h, uint32_t nth, enum readiness ready, struct reply *r);
 /* In this shard's queues. False: no memory; what is listed is forgotten later. */
 bool waiting_queue_up(struct shard *s, struct half *x);
 

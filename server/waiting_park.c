@@ -60,6 +60,7 @@ void waiting_free(struct waiting *x) {
         if (x->reply.refs[i].blob) outbox_release_blob(server.threads[x->message.from], x->reply.refs[i].blob);
     reply_drop(&x->reply);
     mi_free(x->moved);
+    mi_free(x->serving);
     mi_free(x->halves);
     mi_free(x);
 }

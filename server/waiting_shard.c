@@ -1,12 +1,28 @@
 /* What shards do for commands that wait: look, take, queue up; serve whoever waits for what has come; forget; and the same at once inside MULTI. */
+#include <mimalloc.h>
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "server/run.h"
 #include "server/waiting_internal.h"
 
-void waiting_take(struct shard *s, const struct command *row, struct hop *h, uint32_t nth, enum readiness ready, struct reply *r) {
-    if (ready == KEY_READY) row->blocking->take(s, h, nth, r);
-    else reply_wrong_type(r);
+void waiting_take(struct shard *s, const struct command *row, const struct hop *h, uint32_t nth, enum readiness ready, struct reply *r) {
+    struct hop own = *h;
+    if (ready != KEY_READY) {
+        reply_wrong_type(r);
+        return;
+    }
+    while (row->blocking->take(s, &own, nth, r) == HOP_AGAIN) own.state = hop_state_next(&own);
+}
+
+/* Takes some of it, or all. */
+static enum hop_result take_some(struct shard *s, struct waiting *x, uint32_t nth, struct reply *r) {
+    struct hop own = x->request->hop;
+    own.state = x->taking;
+    enum hop_result result = x->request->row->blocking->take(s, &own, nth, r);
+    if (result == HOP_AGAIN) x->taking = hop_state_next(&own);
+    x->nth = nth;
+    return result;
 }
 
 bool waiting_queue_up(struct shard *s, struct half *x) {
@@ -37,11 +53,12 @@ static enum readiness look(struct shard *s, const struct half *x, uint32_t *nth)
 enum hop_result waiting_try_piece(struct shard *s, struct hop *h, struct reply *r) {
     struct waiting *x = waiting_of(h);
     struct half *half = x->halves[s->id];
-    struct hop own = x->request->hop;
     uint32_t nth;
+    if (x->taking) return take_some(s, x, x->nth, r);
     enum readiness ready = look(s, half, &nth);
     x->outcome = OUTCOME_TAKEN;
-    if (ready != KEY_NOT_READY) waiting_take(s, x->request->row, &own, nth, ready, r);
+    if (ready == KEY_READY) return take_some(s, x, nth, r);
+    if (ready == KEY_WRONG_TYPE) reply_wrong_type(r);
     else x->outcome = waiting_queue_up(s, half) ? OUTCOME_QUEUED : OUTCOME_REFUSED;
     return HOP_DONE;
 }
@@ -55,10 +72,11 @@ enum hop_result waiting_look_piece(struct shard *s, struct hop *h, struct reply 
 
 enum hop_result waiting_take_piece(struct shard *s, struct hop *h, struct reply *r) {
     struct waiting *x = waiting_of(h);
-    struct hop own = x->request->hop;
     uint32_t nth;
+    if (x->taking) return take_some(s, x, x->nth, r);
     enum readiness ready = look(s, x->halves[s->id], &nth);
-    if (ready != KEY_NOT_READY) waiting_take(s, x->request->row, &own, nth, ready, r);
+    if (ready == KEY_READY) return take_some(s, x, nth, r);
+    if (ready == KEY_WRONG_TYPE) reply_wrong_type(r);
     else x->request->row->blocking->nothing(r);
     return HOP_DONE;
 }
@@ -119,19 +137,76 @@ static void have_it_try(struct thread *t, struct waiter *who) {
     tell(t, x);
 }
 
+static enum hop_result serve_some(struct thread *t, struct shard *s, struct waiting *x, uint32_t nth) {
+    uint64_t start = cycles_now();
+    atomic_store_explicit(&t->running, x->request->hop.row, memory_order_relaxed);
+    enum hop_result result = take_some(s, x, nth, &x->reply);
+    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
+    x->cycles += cycles_now() - start;
+    return result;
+}
+
+/* Its key is locked, and the shard's owner goes on with it. False: no memory. */
+static bool go_on_in_slices(struct thread *t, struct shard *s, struct waiting *x) {
+    struct thread *owner = t->server->threads[s->id];
+    struct serving *v = mi_malloc(sizeof *v);
+    if (!v) return false;
+    *v = (struct serving){.waiting = x, .now_ms = s->now_ms};
+    v->member = (struct member){.local = true, .intents = v->intents, .n_intents = 2};
+    intent_on_database(&v->intents[0], INTENT_DB, INTENT_WRITE_WITHIN);
+    intent_on_key(&v->intents[1], INTENT_DB, hop_hash(&x->request->hop, x->nth), true);
+    if (!schedule_add_begun(&s->schedule, &v->member)) {
+        mi_free(v);
+        return false;
+    }
+    x->serving = v;
+    if (owner->serving) owner->serving_last->next = v;
+    else owner->serving = v;
+    owner->serving_last = v;
+    return true;
+}
+
 /* The waiter is claimed: takes for it, and tells its thread. */
 static void serve_one(struct thread *t, struct shard *s, struct waiter *who, uint32_t nth) {
     struct request *q = who->owner;
     struct waiting *x = q->waiting;
-    struct hop h = q->hop;
-    uint64_t start = cycles_now();
     wait_forget(s, who);
-    x->reply.resp = h.resp;
-    atomic_store_explicit(&t->running, h.row, memory_order_relaxed);
-    q->row->blocking->take(s, &h, nth, &x->reply);
-    atomic_store_explicit(&t->running, 0, memory_order_relaxed);
-    x->cycles = cycles_now() - start;
+    x->reply.resp = q->hop.resp;
+    if (serve_some(t, s, x, nth) == HOP_AGAIN) {
+        if (go_on_in_slices(t, s, x)) return;
+        while (serve_some(t, s, x, nth) == HOP_AGAIN) {}
+    }
     tell(t, x);
+}
+
+/* Nobody would get it, and nothing of it was taken away yet. */
+static bool is_given_up(const struct waiting *x) {
+    const struct conn *c = x->request->hop.origin;
+    return !(x->taking & HOP_REMOVES) && atomic_load_explicit(&c->left, memory_order_relaxed);
+}
+
+bool waiting_serve_slice(struct thread *t) {
+    struct serving *v = t->serving;
+    struct waiting *x = v->waiting;
+    struct shard *s = t->shard;
+    uint64_t start_ns = thread_cpu_ns();
+    t->serving = v->next;
+    v->next = NULL;
+    s->now_ms = v->now_ms;
+    bool given_up = is_given_up(x), over = given_up || serve_some(t, s, x, x->nth) == HOP_DONE;
+    slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    if (!over) {
+        if (t->serving) t->serving_last->next = v;
+        else t->serving = v;
+        t->serving_last = v;
+        return false;
+    }
+    if (given_up) reply_cut(s, &x->reply, 0, 0);
+    x->serving = NULL;
+    run_leave(s, &v->member);
+    mi_free(v);
+    tell(t, x);
+    return true;
 }
 
 void waiting_serve(struct thread *t, struct shard *s) {

@@ -489,19 +489,22 @@ static void reply_pop_size(const struct key *k, uint64_t n, enum pop_shape shape
     if (shape != POP_NAMED_FLAT) reply_array(r, shape & POP_PAIRS ? n : 2 * n);
 }
 
-/* Pops n members, which are there. */
-static void pop_some(struct shard *s, struct key *k, struct zset *x, bool highest, uint64_t n, enum pop_shape shape, struct reply *r) {
+/* Replies n members that are there, from the first that would be popped on but for so many. */
+static void reply_popped(const struct zset *x, bool highest, uint64_t but, uint64_t n, enum pop_shape shape, struct reply *r) {
     struct zset_walk w;
     struct zset_item m;
-    uint64_t count = zset_count(x);
-    key_before_change(s, k, KEY_ZPOP);
-    zset_begin(x, &w, highest ? count - 1 : 0, n, highest);
+    zset_begin(x, &w, highest ? zset_count(x) - 1 - but : but, n, highest);
     while (zset_next(x, &w, &m)) {
         if (shape & POP_PAIRS) reply_array(r, 2);
         reply_member(r, &m);
         reply_double(r, m.score);
     }
-    zset_remove_range(x, highest ? count - n : 0, n);
+}
+
+/* Takes n members away, which are there. */
+static void remove_popped(struct shard *s, struct key *k, struct zset *x, bool highest, uint64_t n) {
+    key_before_change(s, k, KEY_ZPOP);
+    zset_remove_range(x, highest ? zset_count(x) - n : 0, n);
     zset_store(s, k, x, KEY_ZPOP);
 }
 
@@ -509,24 +512,51 @@ void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum
     struct zset x = zset_open(s, k);
     if (count > zset_count(&x)) count = zset_count(&x);
     reply_pop_size(k, count, shape, r);
-    pop_some(s, k, &x, highest, count, shape, r);
+    reply_popped(&x, highest, 0, count, shape, r);
+    remove_popped(s, k, &x, highest, count);
 }
 
-/* Pops up to count members, many in slices. The hop's state is then how many went + HOP_IN_SLICES. */
+/* All is replied: it goes. A whole set at once, as its memory comes back in slices. */
+static enum hop_result remove_in_slices(struct shard *s, struct hop *h, struct key *k, struct zset *x, bool highest, uint64_t left) {
+    if (left == zset_count(x)) {
+        key_before_change(s, k, KEY_ZPOP);
+        zset_drop(s, x);
+        zset_store(s, k, x, KEY_ZPOP);
+        return HOP_DONE;
+    }
+    uint64_t now = left < ZSET_REMOVE_SLICE ? left : ZSET_REMOVE_SLICE;
+    remove_popped(s, k, x, highest, now);
+    h->state += now;
+    return now == left ? HOP_DONE : HOP_AGAIN;
+}
+
+/* Pops up to count members, many in slices. The hop's state is then how many were replied + HOP_IN_SLICES; and once all are, with HOP_REMOVES, how many went. */
 static enum hop_result pop_on(
     struct shard *s, struct hop *h, struct key *k, struct zset *x, bool highest, uint64_t count, enum pop_shape shape, struct reply *r) {
-    uint64_t gone = h->state ? h->state - HOP_IN_SLICES : 0, all = gone + zset_count(x), n = count < all ? count : all;
+    bool removes = h->state & HOP_REMOVES;
+    uint64_t done = h->state ? (h->state & ~HOP_REMOVES) - HOP_IN_SLICES : 0, all = zset_count(x) + (removes ? done : 0),
+             n = count < all ? count : all;
     if (!h->state && n > ZSET_REMOVE_SLICE) return HOP_AGAIN;
+    if (removes) return remove_in_slices(s, h, k, x, highest, n - done);
     if (!n) {
         reply_array(r, 0);
         return HOP_DONE;
     }
-    if (!gone) reply_pop_size(k, n, shape, r);
-    uint64_t left = n - gone, now = left < ZSET_REMOVE_SLICE ? left : ZSET_REMOVE_SLICE;
-    pop_some(s, k, x, highest, now, shape, r);
-    if (now == left) return HOP_DONE;
-    h->state = HOP_IN_SLICES + gone + now;
+    if (!done) reply_pop_size(k, n, shape, r);
+    uint64_t now = n - done < ZSET_REPLY_SLICE ? n - done : ZSET_REPLY_SLICE;
+    reply_popped(x, highest, done, now, shape, r);
+    if (!h->state) {
+        remove_popped(s, k, x, highest, n);
+        return HOP_DONE;
+    }
+    h->state = done + now < n ? HOP_IN_SLICES + done + now : HOP_REMOVES | HOP_IN_SLICES;
     return HOP_AGAIN;
+}
+
+enum hop_result zset_pop_on(
+    struct shard *s, struct hop *h, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r) {
+    struct zset x = zset_open(s, k);
+    return pop_on(s, h, k, &x, highest, count, shape, r);
 }
 
 static enum hop_result pop(struct shard *s, struct hop *h, bool highest, struct reply *r) {
@@ -594,9 +624,7 @@ enum hop_result zmpop_on_one(struct shard *s, struct hop *h, struct reply *r) {
     if (!zset_read_pops(h->argv, h->argc, 1, &asked, r)) return HOP_DONE;
     for (uint32_t i = 0; i < h->n_keys; i++) {
         if (!key_write_nth(s, h, i, &k)) continue;
-        if (!is_zset(&k, r)) return HOP_DONE;
-        struct zset x = zset_open(s, &k);
-        return pop_on(s, h, &k, &x, asked.highest, asked.count, POP_NAMED_PAIRS, r);
+        return is_zset(&k, r) ? zset_pop_on(s, h, &k, asked.highest, asked.count, POP_NAMED_PAIRS, r) : HOP_DONE;
     }
     reply_null_array(r);
     return HOP_DONE;
@@ -605,6 +633,7 @@ enum hop_result zmpop_on_one(struct shard *s, struct hop *h, struct reply *r) {
 /* Over several shards: each tells the first of its keys that has something, or is none of a sorted set; then the first of those is popped from. */
 struct popping {
     struct zset_pops asked;
+    uint64_t state; /* of the pop, as a plain hop's */
     uint32_t n, chosen;
     uint32_t first[]; /* by shard: a key, or NONE */
 };
@@ -626,11 +655,15 @@ static enum hop_result look_for_members(struct shard *s, struct hop *h, struct r
 }
 
 static enum hop_result pop_chosen(struct shard *s, struct hop *h, struct reply *r) {
-    const struct popping *p = steps_carrier(h)->own;
+    struct popping *p = steps_carrier(h)->own;
+    struct hop own = *h;
     struct key k;
     key_write_nth(s, h, p->chosen, &k);
-    if (is_zset(&k, r)) zset_pop(s, &k, p->asked.highest, p->asked.count, POP_NAMED_PAIRS, r);
-    return HOP_DONE;
+    if (!is_zset(&k, r)) return HOP_DONE;
+    own.state = p->state;
+    enum hop_result result = zset_pop_on(s, &own, &k, p->asked.highest, p->asked.count, POP_NAMED_PAIRS, r);
+    p->state = hop_state_next(&own);
+    return result;
 }
 
 static bool start_popping(struct thread *t, struct task *k, struct reply *r) {

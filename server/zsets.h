@@ -49,6 +49,9 @@ enum pop_shape {
 };
 /* Pops up to count > 0 members of a key that is a sorted set with members, the lowest or the highest, and replies them. */
 void zset_pop(struct shard *s, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r);
+/* The same of a hop that goes on in slices if they are many: all are replied before the first goes (HOP_REMOVES). */
+enum hop_result zset_pop_on(
+    struct shard *s, struct hop *h, struct key *k, bool highest, uint64_t count, enum pop_shape shape, struct reply *r);
 
 /* What ZMPOP and BZMPOP are told, from the number of keys on, which is argv[at]. False: an error was replied. */
 struct zset_pops {

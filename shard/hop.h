@@ -37,6 +37,8 @@ enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 }; /* WAS: stays, so that one knows that p
  * anything, while its state is 0: then its keys are locked, its state is HOP_IN_SLICES, and it is run as often as it says AGAIN. */
 enum hop_result { HOP_DONE, HOP_AGAIN };
 #define HOP_IN_SLICES 1u
+/* In the state of what pops in slices: it has replied all, and takes it away from here on. Before that it may be given up, and nothing has changed. */
+#define HOP_REMOVES (1ull << 63)
 
 /* Runs on the shard's holder; appends exactly one RESP value to reply (a piece: as its row's merge says). */
 typedef enum hop_result hop_fn(struct shard *s, struct hop *h, struct reply *r);
@@ -76,6 +78,9 @@ static inline uint32_t hop_key_at(uint32_t first, uint32_t step, uint32_t nth) {
 }
 
 enum prefetch_level { PREFETCH_NONE, PREFETCH_BUCKET, PREFETCH_BUCKET_PROBE, PREFETCH_ENTRY, PREFETCH_FULL };
+
+/* The state of a hop that said AGAIN, for the next time. */
+static inline uint64_t hop_state_next(const struct hop *h) { return h->state ? h->state : HOP_IN_SLICES; }
 
 /* Runs a hop to its end. */
 static inline void hop_run_whole(struct shard *s, struct hop *h, struct reply *r) {

@@ -66,7 +66,10 @@ static bool grow(struct schedule *s) {
     return true;
 }
 
+/* It stays in the list if it has to wait again meanwhile. */
 static void make_ready(struct schedule *s, struct member *m) {
+    if (m->ready) return;
+    m->ready = true;
     m->next_ready = NULL;
     if (s->last_ready) s->last_ready->next_ready = m;
     else s->ready = m;
@@ -250,6 +253,30 @@ bool schedule_add(struct schedule *s, struct member *m) {
     return true;
 }
 
+/* As the first of its place. */
+static void add_intent_first(struct schedule *s, struct intent *i) {
+    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
+    i->waits = false;
+    i->linked = true;
+    i->next = i->previous = NULL;
+    if (i->whole && i->mode >= INTENT_READ) s->n_whole++;
+    if (*link) insert_before(s, link, *link, i);
+    else begin_place(s, link, i);
+}
+
+bool schedule_add_begun(struct schedule *s, struct member *m) {
+    if (s->n_places >= s->n_buckets && s->n_buckets < BUCKETS_MAX && !grow(s)) return false;
+    m->number = 0;
+    m->told = m->begun = true;
+    queue_member(s, m);
+    for (uint32_t i = 0; i < m->n_intents; i++) {
+        m->intents[i].member = m;
+        add_intent_first(s, &m->intents[i]);
+    }
+    s->stats.deferred++;
+    return true;
+}
+
 static void begin(struct schedule *s, struct member *m) {
     m->begun = true;
     s->stats.out_of_order += !m->local && s->first->number < m->number;
@@ -265,13 +292,16 @@ bool schedule_tell(struct schedule *s, struct member *m) {
 }
 
 struct member *schedule_next(struct schedule *s) {
-    struct member *m = s->ready;
-    if (!m) return NULL;
-    s->ready = m->next_ready;
-    if (!s->ready) s->last_ready = NULL;
-    assert(!m->n_waits);
-    begin(s, m);
-    return m;
+    struct member *m;
+    while ((m = s->ready)) {
+        s->ready = m->next_ready;
+        if (!s->ready) s->last_ready = NULL;
+        m->ready = false;
+        if (m->n_waits) continue; /* one came before it that begins at once */
+        begin(s, m);
+        return m;
+    }
+    return NULL;
 }
 
 void schedule_remove(struct schedule *s, struct member *m) {

@@ -78,6 +78,7 @@ struct member {
     uint32_t n_intents;
     uint32_t n_waits; /* of its intents */
     bool local, told, begun, in;
+    bool ready;                     /* in the list of those */
     struct member *next, *previous; /* of the shard, in order */
     struct member *next_ready;
     void *owner; /* the sender's */
@@ -114,10 +115,13 @@ void intent_on_database(struct intent *i, uint32_t db, enum intent_mode mode);
 /* Takes a member in, with its intents (set up by the two above; those on keys behind one on their database). number, local and intents are set, all else
  * is 0. False: it is late, nothing was done. Places may be named twice. O(intents), unless numbers arrive out of order. */
 bool schedule_add(struct schedule *s, struct member *m);
+/* The same of a local member that begins at once, before all that stand: nothing that it conflicts with may have begun (schedule_holds). Who has not begun waits for it, told or not.
+ * False: no memory. */
+bool schedule_add_begun(struct schedule *s, struct member *m);
 /* It may run as soon as nothing before it conflicts. True: that is now, and it has begun. False: schedule_next() will give it. */
 bool schedule_tell(struct schedule *s, struct member *m);
 /* A member that was told, waited, and need not wait any more: it has begun. NULL: there is none. To be asked until then after each schedule_remove(),
- * before anything else is added. */
+ * before anything else is added but by schedule_add_begun(). */
 struct member *schedule_next(struct schedule *s);
 /* It has run, or is withdrawn. Those that waited for it may be ready now. */
 void schedule_remove(struct schedule *s, struct member *m);

@@ -4,7 +4,7 @@ import select
 
 import pytest
 
-from resp import encode
+from resp import Error, encode
 from server import PATIENCE, wait_for
 
 LETTERS = b'abcab' * 2300, b'abcd' * 2870
@@ -531,33 +531,210 @@ def test_long_members_are_replied_few_a_slice(server, command, fill):
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize('kind,command,words,single', [('list', 'LMPOP', ('LEFT', 'RIGHT'), 'LRANGE'), ('zset', 'ZMPOP', ('MIN', 'MAX'), 'ZRANGE')])
-def test_many_are_popped_in_slices(server, kind, command, words, single):
-    """From either end; on one shard in slices. What is popped and what is left are all there was, in order."""
+@pytest.mark.parametrize('tag', ['{t}', ''])
+@pytest.mark.parametrize('kind,command,words,single', [('list', ('LMPOP',), ('LEFT', 'RIGHT'), 'LRANGE'), ('list', ('BLMPOP', 0), ('LEFT', 'RIGHT'), 'LRANGE'),
+                                                       ('zset', ('ZMPOP',), ('MIN', 'MAX'), 'ZRANGE'), ('zset', ('BZMPOP', 0), ('MIN', 'MAX'), 'ZRANGE')])
+def test_many_are_popped_in_slices(server, kind, command, words, single, tag):
+    """From either end, with keys on one shard or several. What is popped and what is left are all there was, in order."""
     slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
-    slow.command('SET', '{t}x', 'y')
+    of, beside, none = tag + 'of', tag + 'x' if tag else '{of}x', [tag + 'none%d' % n for n in range(5)]
+    slow.command('SET', beside, 'y')
+    went_first = False
     for word in words:
         for count in (100, 12000, 20000, 1 << 40):
             for _ in range(50):
-                slow.command('DEL', '{t}of')
-                KINDS[kind][0](slow, '{t}of')
-                all_of_it = slow.command(single, '{t}of', 0, -1)
+                slow.command('DEL', of)
+                KINDS[kind][0](slow, of)
+                all_of_it = slow.command(single, of, 0, -1)
                 n, before = min(count, N_COPIED), long_slices(server)
-                slow.send(encode(command, 2, '{t}none', '{t}of', word, 'COUNT', count))
-                assert other.command('GET', '{t}x') == b'y'
-                went_first = not select.select([slow.socket], [], [], 0)[0]
-                seen = other.command('EXISTS', '{t}of')
+                slow.send(encode(*command, 6, *none, of, word, 'COUNT', count))
+                assert other.command('GET', beside) == b'y'
+                went_first |= not select.select([slow.socket], [], [], 0)[0]
+                seen = other.command('EXISTS', of)
                 name, got = slow.read()
                 got = [x[0] if kind == 'zset' else x for x in got]
-                assert name == b'{t}of' and seen in (1, n < N_COPIED)
+                assert name == of.encode() and seen in (1, n < N_COPIED)
                 assert got == (all_of_it[:n] if word == words[0] else all_of_it[::-1][:n])
-                left = slow.command(single, '{t}of', 0, -1)
+                left = slow.command(single, of, 0, -1)
                 assert left == (all_of_it[n:] if word == words[0] else all_of_it[:N_COPIED - n])
                 assert count == 100 or long_slices(server) >= before + 10
                 if went_first or count == 100:
                     break
-            assert went_first or count == 100
-    KINDS[kind][0](slow, '{t}a')
-    slow.pipeline([('MULTI',), (command, 1, '{t}a', words[0], 'COUNT', 15000), (command, 1, '{t}a', words[1], 'COUNT', 15000), (command, 1, '{t}a', words[0])])
-    a, b, c = slow.command('EXEC')
-    assert [len(a[1]), len(b[1])] == [15000, 5000] and c.how == '*'
+    assert went_first
+    a = tag + 'a'
+    KINDS[kind][0](slow, a)
+    slow.pipeline([('MULTI',), (*command, 1, a, words[0], 'COUNT', 15000), (*command, 2, a, none[0], words[1], 'COUNT', 15000), (*command, 2, none[1], a, words[0])])
+    first, second, third = slow.command('EXEC')
+    assert [len(first[1]), len(second[1])] == [15000, 5000] and third.how == '*'
+
+
+WAITERS = {'list': ('BLMPOP', 'LEFT', 'LRANGE', 'LLEN'), 'zset': ('BZMPOP', 'MIN', 'ZRANGE', 'ZCARD')}
+
+
+def parked(server, client, *command):
+    """Who waits for that from now on."""
+    before = int(server.info('clients')['blocked_clients'])
+    client.send(encode(*command))
+    wait_for(lambda: int(server.info('clients')['blocked_clients']) == before + 1)
+
+
+def popped_of(reply, kind):
+    name, got = reply
+    return [x[0] if kind == 'zset' else x for x in got]
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', WAITERS)
+@pytest.mark.parametrize('tag', ['{t}', ''])
+def test_who_waits_for_many_is_served_in_slices(server, kind, tag):
+    """In the order of their coming; whoever asks for the key meanwhile sees what is left when all is done."""
+    pop, end, read, count = WAITERS[kind]
+    slow, second, other, c = (server.client(timeout=PATIENCE) for _ in range(4))
+    key, source, beside, waited = tag + 'k', tag + 'source', tag + 'x' if tag else '{k}x', [tag + 'none%d' % n for n in range(4)] + [tag + 'k']
+    c.command('SET', beside, 'y')
+    first = False
+    for n in (12000, 1 << 40):
+        for _ in range(50):
+            c.command('DEL', key)
+            KINDS[kind][0](c, source)
+            all_of_it = c.command(read, source, 0, -1)
+            parked(server, slow, pop, 0, 5, *waited, end, 'COUNT', n)
+            parked(server, second, pop, 0, 5, *waited, end, 'COUNT', 2)
+            before = long_slices(server)
+            assert c.command('RENAME', source, key) == b'OK'
+            c.send(encode(count, key))
+            assert other.command('GET', beside) == b'y'
+            first |= not select.select([slow.socket], [], [], 0)[0]
+            if n > N_COPIED:
+                assert c.read() == 0 and popped_of(slow.read(), kind) == all_of_it
+                c.command(*(('RPUSH', key, 'a', 'b') if kind == 'list' else ('ZADD', key, 1, 'a', 1, 'b')))
+                assert popped_of(second.read(), kind) == [b'a', b'b']
+            else:
+                assert popped_of(slow.read(), kind) == all_of_it[:n] and popped_of(second.read(), kind) == all_of_it[n:n + 2]
+                assert c.read() == N_COPIED - n - 2 and c.command(read, key, 0, -1) == all_of_it[n + 2:]
+            assert long_slices(server) >= before + 10
+            if first:
+                break
+        assert first
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', WAITERS)
+@pytest.mark.parametrize('tag', ['{t}', ''])
+def test_who_leaves_while_it_is_served_takes_all_or_nothing_along(server, kind, tag):
+    """Nothing, as long as the reply is being made: then the next in the queue is served."""
+    pop, end, read, _ = WAITERS[kind]
+    c, second = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    key, source = tag + 'k', tag + 'source'
+    nothing = False
+    for _ in range(60):
+        c.command('DEL', key)
+        KINDS[kind][0](c, source)
+        all_of_it = c.command(read, source, 0, -1)
+        slow = server.client(timeout=PATIENCE)
+        number = slow.command('CLIENT', 'ID')
+        parked(server, slow, pop, 0, 2, tag + 'none', key, end, 'COUNT', 15000)
+        parked(server, second, pop, 0, 2, tag + 'none', key, end, 'COUNT', 2)
+        c.send(encode('RENAME', source, key))
+        second.send(encode('PING'))     # behind what it waits for
+        c.send(encode('CLIENT', 'KILL', 'ID', number))
+        assert c.read() == b'OK' and c.read() in (0, 1)
+        got, _ = popped_of(second.read(), kind), second.read()
+        left = c.command(read, key, 0, -1)
+        nothing = got == all_of_it[:2]
+        assert got + left == all_of_it[0 if nothing else 15000:]
+        if nothing:
+            break
+    assert nothing
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', WAITERS)
+def test_what_stops_everybody_finds_no_key_half_popped(start, kind):
+    """Saving, SWAPDB, EXEC with a command over everything: who is served has its elements, and no other, whenever that comes."""
+    server = start(options=[('enable-debug-command', 'yes')])
+    pop, end, read, count = WAITERS[kind]
+    c, slow, at_once = (server.client(timeout=PATIENCE) for _ in range(3))
+    for what, reply in ((('DEBUG', 'RELOAD'), b'OK'), (('SWAPDB', 0, 1), b'OK'), (('MULTI',), b'OK')):
+        for n in range(6):
+            c.command('FLUSHALL')
+            for key in ('{t}source', '{t}b'):
+                KINDS[kind][0](c, key)
+            assert c.command('COPY', '{t}b', '{t}b', 'DB', 1) == 1
+            all_of_it = c.command(read, '{t}b', 0, -1)
+            parked(server, slow, pop, 0, 1, '{t}k', end, 'COUNT', 15000)
+            at_once.send(encode(pop, 0, 1, '{t}b', end, 'COUNT', 15000))
+            c.send(encode('RENAME', '{t}source', '{t}k') + encode('PING') * (n * 7) + encode(*what))
+            if what[0] == 'MULTI':
+                c.send(encode('DBSIZE') + encode(count, '{t}k') + encode(count, '{t}b') + encode('EXEC'))
+            assert popped_of(slow.read(), kind) == all_of_it[:15000]
+            popped = at_once.read()
+            assert popped.startswith(b'LOADING') if isinstance(popped, Error) else popped_of(popped, kind) == all_of_it[:15000]
+            assert [c.read() for _ in range(2 + n * 7)] == [b'OK'] + [b'PONG'] * (n * 7) + [reply]
+            if what[0] == 'MULTI':      # what is popped at once may have come later
+                assert [c.read() for _ in range(3)] == [b'QUEUED'] * 3
+                assert c.read() in ([2, N_COPIED - 15000, size] for size in (N_COPIED, N_COPIED - 15000))
+            left = []
+            for db in (0, 1):
+                c.command('SELECT', db)
+                left += [c.command(read, key, 0, -1) for key in ('{t}k', '{t}b')]
+            c.command('SELECT', 0)
+            b = [all_of_it if isinstance(popped, Error) else all_of_it[15000:], all_of_it]
+            assert left[2 if what[0] == 'SWAPDB' else 0] == all_of_it[15000:] and left[0 if what[0] == 'SWAPDB' else 2] == []
+            assert [left[1], left[3]] in (b, b[::-1])
+
+
+def test_who_is_served_in_slices_can_not_be_unblocked(server):
+    """And its time is over too late."""
+    c, slow = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    number = slow.command('CLIENT', 'ID')
+    KINDS['zset'][0](c, '{t}source')
+    parked(server, slow, 'BZMPOP', 100, 1, '{t}k', 'MAX', 'COUNT', 15000)
+    c.send(encode('RENAME', '{t}source', '{t}k') + encode('CLIENT', 'UNBLOCK', number))
+    assert c.read() == b'OK' and c.read() == 0
+    assert len(slow.read()[1]) == 15000 and c.command('ZCARD', '{t}k') == N_COPIED - 15000
+
+
+@pytest.mark.parametrize('kind', WAITERS)
+def test_who_stands_behind_what_brought_a_key_comes_after_who_waits_for_it(server, kind):
+    """The key is the result of something long, and others wait for its intents to go: plain commands, and transactions."""
+    pop, end, read, count = WAITERS[kind]
+    c, slow, plain, many = (server.client(timeout=PATIENCE) for _ in range(4))
+    names = ['n%d' % n for n in range(6)]
+    KINDS[kind][0](c, 'source')
+    all_of_it = c.command(read, 'source', 0, -1)
+    for n in range(12):
+        c.command('DEL', 'k')
+        parked(server, slow, pop, 0, 2, 'k', 'none', end, 'COUNT', 15000)
+        c.send(encode('COPY', 'source', 'k'))
+        plain.send(encode('PING') * n + encode(*(('LPUSH', 'k', 'new') if kind == 'list' else ('ZADD', 'k', '-inf', 'new'))))
+        many.send(encode('PING') * (11 - n) + encode('EXISTS', 'k', *names) + encode(count, 'k') + encode('DEL', 'k', *names))
+        assert c.read() == 1
+        got = popped_of(slow.read(), kind)
+        assert [plain.read() for _ in range(n)] == [b'PONG'] * n
+        added = plain.read()
+        there, size, gone = [many.read() for _ in range(14 - n)][11 - n:]
+        if got[0] == b'new':        # it was there before
+            assert got == [b'new'] + ([] if len(got) == 1 else all_of_it[:14999])
+        else:
+            assert got == all_of_it[:15000]
+            assert added in (1, N_COPIED - 15000 + 1)
+            assert size in (0, 1, N_COPIED - 15000, N_COPIED - 15000 + 1, N_COPIED)
+        assert gone in (0, 1) and there in (0, 1)
+        slow.close()
+        slow = server.client(timeout=PATIENCE)
+
+
+def test_a_server_ends_while_who_waited_is_served(start):
+    server = start()
+    c = server.client(timeout=PATIENCE)
+    for kind in WAITERS:
+        for tag in ('{t}', ''):
+            key = tag + kind
+            KINDS[kind][0](c, key + 'source')
+            parked(server, server.client(), WAITERS[kind][0], 0, 2, key, tag + 'none', WAITERS[kind][1], 'COUNT', 15000)
+            KINDS[kind][0](c, key + 'b')
+            server.client().send(encode(WAITERS[kind][0], 0, 2, tag + 'none', key + 'b', WAITERS[kind][1], 'COUNT', 15000))
+            c.send(encode('RENAME', key + 'source', key))
+            assert c.read() == b'OK'
+    server.stop()

@@ -121,7 +121,8 @@ def test_a_stored_range_is_made_in_its_order(client, to):
 
 
 @pytest.mark.parametrize('command, least', [(['ZRANGE', 'z', '0', '-1'], N // 1024), (['ZRANGE', 'z', '0', '+inf', 'BYSCORE', 'WITHSCORES'], N // 1024), (['ZREVRANGE', 'z', '5', '-1'], N // 1024),
-                                            (['ZREMRANGEBYSCORE', 'z', '-inf', '5000'], N // 512), (['ZREMRANGEBYRANK', 'z', '10', '-1'], N // 256 - 1), (['ZPOPMIN', 'z', str(N)], N // 256 - 1)])
+                                            (['ZREMRANGEBYSCORE', 'z', '-inf', '5000'], N // 512), (['ZREMRANGEBYRANK', 'z', '10', '-1'], N // 256 - 1), (['ZPOPMIN', 'z', str(N)], N // 512 - 1),
+                                            (['ZPOPMAX', 'z', str(N - 10)], N // 512 + N // 256 - 2)])
 def test_long_commands_go_on_in_slices(client, command, least):
     fill(client, 'z')
     before = long_slices(client)

@@ -257,7 +257,7 @@ bool thread_has_work(struct thread *t) {
     uint32_t state = holder_state(&t->holder);
     if (t->own.first || mailbox_ready(&t->returns) || (!t->draining && t->waiting)) return true;
     if (!t->mine && state == HOLDER_OWNED) return true;
-    if (!t->stands_still && (t->mine || state == HOLDER_FREE) && mailbox_ready(&t->requests)) return true;
+    if (!t->stands_still && (t->mine || state == HOLDER_FREE) && (mailbox_ready(&t->requests) || t->serving)) return true;
     for (uint32_t s = 0; s < w->n_threads; s++)
         if (t->outbox[s].first || t->queued[s]) return true;
     for (uint32_t i = 0; i < w->n_conns; i++)
@@ -306,6 +306,7 @@ void thread_step(struct thread *t) {
         break;
     case STAGE_KEEP:
         if (thread_holds(t)) execute_expiry(t);
+        if (thread_holds(t) && t->serving && one_in(&t->world->random, 2)) waiting_serve_out(t, t);
         t->stage = STAGE_REST;
         break;
     case STAGE_REST: let_go(t); break;

@@ -241,11 +241,14 @@ void execute_let_go(struct thread *t) {
         if (sim_fault != FAULT_WRITER_FORGOTTEN) run_ready(t, t);
 }
 
-static void remove_member(struct thread *t, struct thread *of, struct slot *slot) {
-    if (!slot->member.in) return; /* by an early release */
-    schedule_remove(&of->shard->schedule, &slot->member);
-    wait_let_go(of->shard, &slot->member);
+void execute_leave(struct thread *t, struct thread *of, struct member *m) {
+    schedule_remove(&of->shard->schedule, m);
+    wait_let_go(of->shard, m);
     run_ready(t, of);
+}
+
+static void remove_member(struct thread *t, struct thread *of, struct slot *slot) {
+    if (slot->member.in) execute_leave(t, of, &slot->member); /* not in: by an early release */
 }
 
 static void schedule(struct thread *t, struct thread *of, struct letter *l) {
@@ -339,6 +342,10 @@ static void stand_still(struct thread *t, struct letter *l) {
     }
     t->running = (struct letters){0};
     snapshots_hurry(t);
+    while (t->serving && sim_fault != FAULT_SERVED_ON) {
+        waiting_serve_out(t, t);
+        snapshots_hurry(t);
+    }
     t->stands_still = true;
     answer(t, l);
 }

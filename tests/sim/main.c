@@ -53,6 +53,8 @@ static const struct {
     {FAULT_ENDS_UNCLAIMED, "a deadline, CLIENT UNBLOCK or the end of a connection does not ask who was first"},
     {FAULT_NOT_SERVED_HELD, "nobody is served after an exclusive command"},
     {FAULT_WRITER_FORGOTTEN, "who waited until a snapshot had written a value is not run"},
+    {FAULT_SERVED_UNLOCKED, "the key of who is served in slices is not locked"},
+    {FAULT_SERVED_ON, "who is served in slices is not done when its shard stands still"},
     {SNAPSHOT_FAULT_NO_IMAGE, "what a snapshot has not written yet may change"},
     {SNAPSHOT_FAULT_UNMARKED, "what was written because it was about to change is not marked"},
     {SNAPSHOT_FAULT_FLUSH_LOST, "a table that is flushed is not handed to the snapshot"},
@@ -116,9 +118,9 @@ static int run_seeds(struct plan *p, uint64_t from, uint64_t to) {
     const struct stats *s = &total.stats;
     printf("%" PRIu64 " seeds, %" PRIu64 " commands, %" PRIu64 " steps: %" PRIu64 " withdrawn, %" PRIu64 " exclusive, %" PRIu64
            " members waited, %" PRIu64 " plain commands deferred, %" PRIu64 " shards lent, %" PRIu64 " keys expired, %" PRIu64
-           " parked, %" PRIu64 " served, %" PRIu64 " snapshots\n",
+           " parked, %" PRIu64 " served, of whom %" PRIu64 " in slices, %" PRIu64 " snapshots\n",
         total.seeds, total.ops, s->steps, s->withdrawn, s->exclusive, s->waited, s->deferred, s->lent, s->expired, s->parked, s->served,
-        s->snapshots);
+        s->sliced, s->snapshots);
     if (!wrong) return 0;
     printf("seed %" PRIu64 ": %s\n", seed, wrong);
     return 1;

@@ -193,18 +193,60 @@ void waiting_on_held(struct world *w, struct pop *x) {
         if (x->halves[s]) queue_up(&w->threads[s], x);
 }
 
-static void serve_one(struct thread *t, struct thread *of, struct wait *turn) {
-    struct pop *x = turn->waiter->owner;
-    wait_forget(of->shard, turn->waiter);
-    leave_lines(of->world, turn->waiter);
-    x->op->now_ms = of->shard->now_ms;
-    forget_answers(x, 0);
-    take(of, x, turn->nth);
-    x->holders++;
+static void tell(struct thread *t, struct pop *x) {
     struct letter *l = letter_new(t, LETTER_SERVED, x->home);
     l->pop = x;
     thread_post(t, l, false);
+}
+
+static void take_for(struct thread *of, struct pop *x, uint32_t nth) {
+    x->op->now_ms = of->shard->now_ms;
+    forget_answers(x, 0);
+    take(of, x, nth);
+}
+
+/* Its key is locked; what is taken goes at the end. False: no memory. */
+static bool serve_in_slices(struct thread *of, struct pop *x, uint32_t nth) {
+    struct world *w = of->world;
+    struct serving *v = mi_calloc(1, sizeof *v), **link = &of->serving;
+    if (!v) abort();
+    *v = (struct serving){.pop = x, .nth = nth, .now_ms = of->shard->now_ms};
+    v->member = (struct member){.local = true, .intents = v->intents, .n_intents = 2};
+    intent_on_database(&v->intents[0], INTENT_DB, INTENT_WRITE_WITHIN);
+    intent_on_key(&v->intents[1], INTENT_DB, w->hashes[x->op->parts[nth].key], true);
+    if (sim_fault != FAULT_SERVED_UNLOCKED && !schedule_add_begun(&of->shard->schedule, &v->member)) {
+        mi_free(v);
+        return false;
+    }
+    while (*link) link = &(*link)->next;
+    *link = v;
+    w->stats.sliced++;
+    return true;
+}
+
+static void serve_one(struct thread *t, struct thread *of, struct wait *turn) {
+    struct pop *x = turn->waiter->owner;
+    uint32_t nth = turn->nth;
+    wait_forget(of->shard, turn->waiter);
+    leave_lines(of->world, turn->waiter);
+    x->holders++;
     of->world->stats.served++;
+    if (one_in(&of->world->random, 3) && serve_in_slices(of, x, nth)) return;
+    take_for(of, x, nth);
+    tell(t, x);
+}
+
+/* Who has left loses nothing, as long as nothing was taken away. */
+void waiting_serve_out(struct thread *t, struct thread *of) {
+    struct serving *v = of->serving;
+    struct pop *x = v->pop;
+    of->serving = v->next;
+    of->shard->now_ms = v->now_ms;
+    if (!x->task->conn->closed || one_in(&of->world->random, 2)) take_for(of, x, v->nth);
+    tell(t, x);
+    if (v->member.in) execute_leave(t, of, &v->member);
+    mi_free(v);
+    waiting_serve(t, of);
 }
 
 void waiting_serve(struct thread *t, struct thread *of) {

@@ -283,7 +283,7 @@ static bool is_over(struct world *w) {
         if (w->conns[i].n_order) return false;
     for (uint32_t i = 0; i < w->n_threads; i++) {
         const struct thread *t = &w->threads[i];
-        if (t->shard->snapshot || t->in_flight || t->waiting || t->token_out || t->token_n || t->draining) return false;
+        if (t->shard->snapshot || t->serving || t->in_flight || t->waiting || t->token_out || t->token_n || t->draining) return false;
         if (t->stage != STAGE_ASLEEP && t->stage != STAGE_TAKE) return false;
     }
     return !w->letters;

@@ -36,6 +36,8 @@ enum {
     FAULT_ENDS_UNCLAIMED = 34,   /* a deadline, CLIENT UNBLOCK or the end of a connection does not ask who was first */
     FAULT_NOT_SERVED_HELD = 35,  /* nobody is served after an exclusive command */
     FAULT_WRITER_FORGOTTEN = 36, /* who waited until a snapshot had written a value is not run */
+    FAULT_SERVED_UNLOCKED = 37,  /* the key of who is served in slices is not locked */
+    FAULT_SERVED_ON = 38,        /* who is served in slices is not done when its shard stands still */
 };
 
 #define BATCH_OPS 4u
@@ -107,6 +109,16 @@ struct pop {
     struct half *halves[SHARDS_MAX];
 };
 
+/* Who is served in slices; its shard's. */
+struct serving {
+    struct serving *next;
+    struct member member;
+    struct intent intents[2];
+    struct pop *pop;
+    uint32_t nth;
+    int64_t now_ms;
+};
+
 /* Who stands in the queue of a key, in order. */
 #define LINE_MAX 128u
 struct line {
@@ -169,6 +181,7 @@ struct thread {
     _Atomic uint64_t armed;
     uint64_t sequence, turn;
     struct shard *shard;
+    struct serving *serving;
     uint64_t used_at_first; /* bytes */
     int64_t now_ms;
     struct letters outbox[SHARDS_MAX], lent[SHARDS_MAX], own, running;
@@ -192,7 +205,7 @@ struct client {
 };
 
 struct stats {
-    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited, parked, served, snapshots;
+    uint64_t steps, withdrawn, exclusive, deferred, lent, expired, waited, parked, served, sliced, snapshots;
 };
 
 struct world {
@@ -256,6 +269,8 @@ void execute(struct thread *t, struct thread *of, struct letter *l);
 /* Runs all of an operation, on shards that all stand still. */
 void execute_all(struct world *w, struct op *op);
 void execute_expiry(struct thread *t);
+/* A member leaves the order of the shard of `of`, which t holds. */
+void execute_leave(struct thread *t, struct thread *of, struct member *m);
 void execute_part(struct thread *of, struct op *op, struct part *p);
 /* Elements of a key. */
 uint32_t execute_elements(const struct key *k);
@@ -295,6 +310,8 @@ void waiting_on_held(struct world *w, struct pop *x);
 void waiting_forget_arrived(struct thread *of, struct letter *l);
 /* Serves who can be. t holds the shard of `of`. */
 void waiting_serve(struct thread *t, struct thread *of);
+/* The last slice of the first of those who are served in slices. t holds the shard of `of`. */
+void waiting_serve_out(struct thread *t, struct thread *of);
 /* Whether somebody should have been served. */
 void waiting_check_lines(struct thread *of);
 /* NULL, or what is left at the end. */

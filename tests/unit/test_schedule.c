@@ -25,7 +25,8 @@ struct world {
     struct schedule schedule;
     struct actor actors[MEMBERS];
     uint64_t next_number, arrivals, floor;
-    uint32_t late, begun;
+    uint32_t late, begun, begun_first;
+    bool asks;       /* it is not the end */
     bool used[2000]; /* each number once */
 };
 
@@ -102,9 +103,31 @@ static void come(struct world *w, struct actor *a, bool local) {
     if (local && schedule_tell(&w->schedule, &a->member)) has_begun(w, a);
 }
 
+/* One that begins at once, before all that have not begun. It counts as one that came before everybody. */
+static void come_begun(struct world *w, struct actor *a) {
+    *a = (struct actor){.member = {.local = true, .intents = a->intents, .n_intents = 2}};
+    uint32_t db = below(&dice, 2);
+    bool write = below(&dice, 2);
+    intent_on_database(&a->intents[0], db, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+    intent_on_key(&a->intents[1], db, below(&dice, 6), write);
+    memcpy(a->asked, a->intents, sizeof a->asked);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        if (w->actors[i].member.in && w->actors[i].member.begun && conflict(&w->actors[i], a)) return;
+    assert_true(schedule_add_begun(&w->schedule, &a->member));
+    has_begun(w, a);
+    w->begun_first++;
+}
+
+static struct actor *idle(struct world *w) {
+    struct actor *a = &w->actors[below(&dice, MEMBERS)];
+    return a->member.in ? NULL : a;
+}
+
 static void leave(struct world *w, struct actor *a) {
     schedule_remove(&w->schedule, &a->member);
     struct member *m;
+    struct actor *next = idle(w); /* those that are ready now, and not given yet, may have to wait again */
+    if (next && w->asks && !below(&dice, 3)) come_begun(w, next);
     while ((m = schedule_next(&w->schedule))) has_begun(w, (struct actor *)m);
 }
 
@@ -112,15 +135,17 @@ static void who_waits_is_as_in_the_model(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 300; seed++) {
         random_seed(&dice, seed, 0);
-        struct world w = {.next_number = 100};
+        struct world w = {.next_number = 100, .asks = true};
         for (uint32_t step = 0; step < 400; step++) {
             struct actor *a = &w.actors[below(&dice, MEMBERS)];
-            if (!a->member.in) come(&w, a, !below(&dice, 3));
+            if (!a->member.in && !below(&dice, 8)) come_begun(&w, a);
+            else if (!a->member.in) come(&w, a, !below(&dice, 3));
             else if (!a->member.told && below(&dice, 4)) {
                 if (schedule_tell(&w.schedule, &a->member)) has_begun(&w, a);
             } else if (a->member.begun || (!a->member.told && !a->member.local)) leave(&w, a); /* done, or withdrawn */
             check(&w);
         }
+        w.asks = false;
         /* Everything ends: the told ones run, the others are withdrawn. */
         for (uint32_t left = MEMBERS; left && w.schedule.n_members; left--)
             for (uint32_t i = 0; i < MEMBERS; i++)
@@ -129,6 +154,7 @@ static void who_waits_is_as_in_the_model(void **state) {
         assert_int_equal(w.schedule.n_places, 0);
         assert_int_equal(w.schedule.n_whole, 0);
         assert_true(w.begun);
+        assert_true(w.begun_first);
         assert_true(w.late || w.schedule.stats.late == 0);
         schedule_drop(&w.schedule);
     }
@@ -227,6 +253,30 @@ static void a_number_below_one_that_was_told_but_waits_goes_before_it(void **sta
     schedule_drop(&s);
 }
 
+static void one_that_begins_at_once_goes_before_who_was_told_and_was_about_to(void **state) {
+    (void)state;
+    struct schedule s = {0};
+    struct intent a = key_intent(1, true), b = key_intent(1, true), c = key_intent(1, true);
+    struct member first = {.number = 8, .intents = &a, .n_intents = 1}, second = {.number = 9, .intents = &b, .n_intents = 1},
+                  at_once = {.local = true, .intents = &c, .n_intents = 1};
+    assert_true(schedule_add(&s, &first));
+    assert_true(schedule_tell(&s, &first));
+    assert_true(schedule_add(&s, &second));
+    assert_false(schedule_tell(&s, &second));
+    assert_true(schedule_holds(&s, 0, 1));
+    schedule_remove(&s, &first);
+    assert_false(schedule_holds(&s, 0, 1));
+    assert_true(schedule_add_begun(&s, &at_once));
+    assert_true(schedule_holds(&s, 0, 1));
+    assert_null(schedule_next(&s));
+    schedule_remove(&s, &at_once);
+    assert_ptr_equal(schedule_next(&s), &second);
+    assert_null(schedule_next(&s));
+    schedule_remove(&s, &second);
+    assert_true(schedule_is_empty(&s));
+    schedule_drop(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_schedule_lets_everything_pass),
@@ -235,6 +285,7 @@ int main(void) {
         cmocka_unit_test(a_place_named_twice_counts_once_and_as_the_stronger),
         cmocka_unit_test(a_number_below_one_that_has_begun_is_late),
         cmocka_unit_test(a_number_below_one_that_was_told_but_waits_goes_before_it),
+        cmocka_unit_test(one_that_begins_at_once_goes_before_who_was_told_and_was_about_to),
         cmocka_unit_test(who_waits_is_as_in_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
