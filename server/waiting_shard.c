@@ -201,7 +201,7 @@ bool waiting_serve_slice(struct thread *t) {
         t->serving_last = v;
         return false;
     }
-    if (given_up) reply_cut(s, &x->reply, 0, 0);
+    if (given_up) reply_cut(s, &x->reply, 0);
     x->serving = NULL;
     run_leave(s, &v->member);
     mi_free(v);
