@@ -412,6 +412,7 @@ static void dumped(struct migrate *m) {
     task_forget_wave(m->thread, m->task);
     if (m->thread->client_memory.max) client_memory_count(m->thread, m->task->conn); /* which may close it, and so lose the target */
     if (m->no_memory) lose(m, LOSS_MEMORY);
+    else if (m->thread->hurry_ns && m->thread->hurry_ns <= m->thread->now_ns) lose(m, LOSS_WRITING);
     if (m->n_dumped) m->any_there = true;
     if (m->n_dumped || m->next == m->end) m->n_sent = m->next;
     if (m->lost) leave(m);
@@ -736,7 +737,7 @@ void migrate_event(struct thread *t, const struct event *e) {
     if (e->kind == EV_RECV) proactor_give_buffer(t->proactor, e->buffer);
 }
 
-/* What is dumped yet finds the target lost in the next turn. */
+/* What is dumped yet ends when that is done. */
 void migrate_hurry(struct thread *t) {
     for (struct migrate *m = t->migrates; m; m = m->older)
         if (m->task && stream_waits(m)) lose(m, loss_now(m));
