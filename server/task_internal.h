@@ -94,7 +94,9 @@ void task_undeal_wave(struct thread *t, struct task *k);
 void task_fanout_reply(struct thread *t, struct task *k);
 /* Drops the pieces that were dealt or sent, unread. */
 void task_forget_wave(struct thread *t, struct task *k);
-/* Waits for the token; then the command runs while all shards stand still. */
+/* SETTLING: all shards stand still. */
+void task_settled_once(struct thread *t, struct task *k);
+/* standstill.c. Waits for the token; then the command runs while all shards stand still. */
 void task_ask_for_token(struct thread *t, struct task *k);
 
 /* Puts the pieces of a PLAN_ALL command together, in one go. */

@@ -2,7 +2,7 @@
  *
  * Real: struct shard with its tables, memory and expiry; schedule.c, wait.c and txn.c; mailboxes and holder words. Modelled, in driver.c (a turn of a thread, lending),
  * coordinate.c (what the thread of a connection does), execute.c (what the holder of a shard does) and waiting.c (both, of commands that wait): what outbox.c,
- * lend.c, task.c and waiting.c do. snapshots.c has their snapshots. world.c has the clients, the clock and what goes wrong.
+ * lend.c, task.c, standstill.c and waiting.c do. snapshots.c has their snapshots. world.c has the clients, the clock and what goes wrong.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
