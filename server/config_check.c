@@ -147,7 +147,7 @@ static bool check_shutdown(char *given, char *why) {
         p += size + (p[size] == ' ');
     }
     if (!n) return directive_wrong(why, "argument(s) must be one of the following: default, save, nosave, now, force");
-    if (has[SAVE] && has[NOSAVE]) return directive_wrong(why, "Specified save and nosave together");
+    if (has[SAVE] && has[NOSAVE]) return directive_wrong(why, "shutdown options SAVE and NOSAVE can't be used simultaneously");
     char *to = given;
     for (int i = 0; i < N; i++)
         if (has[i] && (i || n == 1)) to += sprintf(to, "%s%s", to == given ? "" : " ", words[i]);

@@ -207,8 +207,8 @@ static void read_file(struct loader *l) {
         .key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first, .skip_unknown = config_current()->rdb_skip_unknown};
     l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
     if (first && w.functions)
-        log_line(
-            LOG_WARNING_LEVEL, "%llu libraries of functions were passed over: there are no functions yet", (unsigned long long)w.functions);
+        log_line(LOG_WARNING_LEVEL, "Libraries of functions that were passed over, as there are no functions yet: %llu",
+            (unsigned long long)w.functions);
     if (first && w.module_aux && l->good)
         log_line(
             LOG_WARNING_LEVEL, "Auxiliary data of modules were skipped %llu times (rdb-skip-unknown)", (unsigned long long)w.module_aux);

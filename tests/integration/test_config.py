@@ -223,7 +223,7 @@ SPECIAL = {
     'dir': ([('/', '/')], ['/nonexistent']),
 }
 # What the error says beside the name and the value.
-EXPECTED = re.compile(rb'addresses|too long|between|memory|percent|integer|yes|one of|Wrong number|wrong number|Invalid|less or equal|version|format|Hostnames|parameters|class|path|No such|Error in|together')
+EXPECTED = re.compile(rb'addresses|too long|between|memory|percent|integer|yes|one of|Wrong number|wrong number|Invalid|less or equal|version|format|Hostnames|parameters|class|path|No such|Error in|simultaneously')
 
 
 def values_of(name, values):

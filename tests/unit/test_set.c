@@ -117,7 +117,8 @@ static uint32_t index_of(const struct set *x, const struct set_item *m) {
     set_name_of(x, m, again, &to);
     assert_int_equal(from.hash, to.hash);
     assert_int_equal(from.packed.size, to.packed.size);
-    assert_memory_equal(from.packed.head, to.packed.head, from.packed.head_size);
+    assert_memory_equal(from.packed.head, to.packed.head,
+        packed_is_far(&from.packed) ? 1 : from.packed.head_size); /* of a far one the rest is not set yet */
     for (uint32_t i = 0; i < NAMES; i++)
         if (text_of(i, text) == size && !memcmp(text, p, size)) return i;
     fail_msg("a member that was never added");
