@@ -17,6 +17,7 @@
 #include "server/version.h"
 
 #define INCLUDE_DEPTH_MAX 16
+#define INCLUDED_FILES_MAX 1000
 
 /* Where a line comes from, for messages. */
 struct source {
@@ -29,10 +30,12 @@ struct loader {
     struct source at;
     const struct directive *d; /* of the line that is being read; NULL: none of the table */
     int depth;                 /* of files that include files */
-    bool save_seen;            /* the first save line takes the default away, those after it add to it */
-    bool seen[512];            /* of each row: it was given */
-    bool checks;               /* --check-config: all that is wrong is told, not the first only */
-    char *included;            /* --check-config: the names of the files that others include, with commas; NULL: none */
+    uint32_t n_opened;         /* files, each as often as it was read */
+    bool astray;    /* a limit of include was reached: no further file is opened, or files that include each other take for ever */
+    bool save_seen; /* the first save line takes the default away, those after it add to it */
+    bool seen[512]; /* of each row: it was given */
+    bool checks;    /* --check-config: all that is wrong is told, not the first only */
+    char *included; /* --check-config: the names of the files that others include, with commas; NULL: none */
     uint32_t n_included;
 };
 
@@ -66,14 +69,17 @@ static bool load_file(struct loader *l, const char *path);
 
 /* A pattern may match nothing; a plain name must exist. */
 static bool include(struct loader *l, const char *path, char *why) {
+    if (l->astray) return true;
+    l->astray = l->depth == INCLUDE_DEPTH_MAX || l->n_opened > INCLUDED_FILES_MAX;
     if (l->depth == INCLUDE_DEPTH_MAX) return directive_wrong(why, "include goes deeper than 16 files: does a file include itself?");
+    if (l->astray) return directive_wrong(why, "include reads more than 1000 files: do files include each other?");
     struct source at = l->at;
     bool good = true;
     l->depth++;
     if (strpbrk(path, "*?[")) {
         glob_t found;
         int status = glob(path, 0, NULL, &found);
-        for (size_t i = 0; !status && (good || l->checks) && i < found.gl_pathc; i++)
+        for (size_t i = 0; !status && !l->astray && (good || l->checks) && i < found.gl_pathc; i++)
             if (!load_file(l, found.gl_pathv[i])) good = false;
         if (!status) globfree(&found);
     } else good = load_file(l, path);
@@ -263,6 +269,7 @@ static bool load_file(struct loader *l, const char *path) {
         else log_line(LOG_WARNING_LEVEL, "Fatal error, can't open config file '%s': %s", path, why);
         return false;
     }
+    l->n_opened++;
     if (l->checks && l->depth) note_included(l, path);
     bool good = load_stream(l, f, path);
     fclose(f);

@@ -748,6 +748,26 @@ def test_rename_command(start):
     assert b'flushall' not in names and len(names) == c.command('COMMAND', 'COUNT')
 
 
+def test_files_that_include_each_other_end_at_once(tmp_path):
+    """Six files that each read all six are 6^16 files deep: the first limit that is reached ends it, and is told once."""
+    for i in range(6):
+        path = write(tmp_path, '%d.conf' % i, 'include %s/*.conf\nport x\n' % tmp_path)
+    done = subprocess.run([darter_binary(), '--check-config', path], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and done.stderr.count('include goes deeper than 16 files') == 1 and 'port x' in done.stderr
+    shallow = tmp_path / 'shallow'
+    shallow.mkdir()
+    for depth in range(4):
+        for i in range(8):
+            write(shallow, '%d.%d' % (depth, i), 'include %s/%d.*\n' % (shallow, depth + 1))
+    done = subprocess.run([darter_binary(), '--check-config', str(shallow / '0.0')], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0 and 'with 584 included files' in done.stdout
+    for depth in range(4, 15):
+        write(shallow, '%d.0' % depth, 'include %s/%d.*\n' % (shallow, depth + 1))
+        write(shallow, '%d.1' % depth, 'include %s/%d.*\n' % (shallow, depth + 1))
+    done = subprocess.run([darter_binary(), '--check-config', str(shallow / '0.0')], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and done.stderr.count('include reads more than 1000 files') == 1
+
+
 def test_check_config(tmp_path):
     def check(text, *arguments):
         path = write(tmp_path, 'x.conf', text)

@@ -573,9 +573,10 @@ WAITERS = {'list': ('BLMPOP', 'LEFT', 'LRANGE', 'LLEN'), 'zset': ('BZMPOP', 'MIN
 
 def parked(server, client, *command):
     """Who waits for that from now on."""
-    before = int(server.info('clients')['blocked_clients'])
+    number = client.command('CLIENT', 'ID')
     client.send(encode(*command))
-    wait_for(lambda: int(server.info('clients')['blocked_clients']) == before + 1)
+    control = server.client()
+    wait_for(lambda: b' flags=b ' in control.command('CLIENT', 'LIST', 'ID', number))
 
 
 def popped_of(reply, kind):

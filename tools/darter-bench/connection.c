@@ -34,6 +34,7 @@ static void become_ready(struct worker *w, struct connection *c) {
     c->state = CONN_READY;
     w->connecting--;
     w->ready++;
+    w->working++;
 }
 
 /* AUTH and PING in one send. */
@@ -83,6 +84,7 @@ void connection_finish(struct worker *w, struct connection *c) {
 void connection_lost(struct worker *w, struct connection *c, int error) {
     struct run *run = w->run;
     const char *reason = error ? strerror(-error) : "the server closed it";
+    if (!w->start_ns) w->start_ns = atomic_load(&run->start_ns); /* others may be at work already */
     if (!w->start_ns) {
         run_fail(run, w->proactor, "lost a connection to %s before the start: %s", run->address_text, reason);
         return;

@@ -178,7 +178,6 @@ uint64_t worker_slot_ns(const struct worker *w, uint64_t slot) {
 
 static void plan(struct worker *w) {
     const struct options *o = w->run->options;
-    w->working = w->connection_count;
     w->report_ns = w->start_ns + SECOND_NS;
     w->end_ns = o->test_time_s ? w->start_ns + o->test_time_s * SECOND_NS : UINT64_MAX;
     uint64_t qps = (uint64_t)(o->qps < 0 ? -o->qps : o->qps);
