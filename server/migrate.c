@@ -47,6 +47,8 @@
 #define KEPT_BYTES (1u << 20)
 /* A line of the target, with its end. As in Redis; longer ones are not read. */
 #define LINE_BYTES 1024u
+/* How often it is asked whether somebody waits for the keys of one that rests, while somebody wants all shards. */
+#define HURRY_AGAIN_NS 100000000u
 #define ROUNDS_MAX 8u /* each of TXN_TRIES */
 #define TIMEOUT_MS 1000
 
@@ -412,7 +414,7 @@ static void dumped(struct migrate *m) {
     task_forget_wave(m->thread, m->task);
     if (m->thread->client_memory.max) client_memory_count(m->thread, m->task->conn); /* which may close it, and so lose the target */
     if (m->no_memory) lose(m, LOSS_MEMORY);
-    else if (m->thread->hurry_ns && m->thread->hurry_ns <= m->thread->now_ns) lose(m, LOSS_WRITING);
+    else if (m->thread->hurry_ns && m->thread->hurry_ns <= m->thread->now_ns && !m->thread->looks_on) lose(m, LOSS_WRITING);
     if (m->n_dumped) m->any_there = true;
     if (m->n_dumped || m->next == m->end) m->n_sent = m->next;
     if (m->lost) leave(m);
@@ -737,10 +739,11 @@ void migrate_event(struct thread *t, const struct event *e) {
     if (e->kind == EV_RECV) proactor_give_buffer(t->proactor, e->buffer);
 }
 
-/* What is dumped yet ends when that is done. */
+/* What is dumped yet ends when that is done. What looks on is held up only by transactions that wait for the keys of one that rests; one may begin to do so later, and tells nobody here. */
 void migrate_hurry(struct thread *t) {
     for (struct migrate *m = t->migrates; m; m = m->older)
-        if (m->task && stream_waits(m)) lose(m, loss_now(m));
+        if (m->task && stream_waits(m) && (!t->looks_on || transact_is_awaited(t, m->task))) lose(m, loss_now(m));
+    if (t->looks_on) t->hurry_ns = t->now_ns + HURRY_AGAIN_NS;
 }
 
 void migrate_check(struct thread *t) {

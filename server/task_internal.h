@@ -116,8 +116,10 @@ void transact_let_go(struct thread *t, struct task *k);
 /* A course's transaction stands and waits for somebody else than this server, for who knows how long. Until it goes on it sends nothing to the shards, where its intents
  * stay, and points to nothing there. So what looks on (CMD_LOOKS_ON) need not wait for its end, and it waits for what looks on if it wants to go on then, unless that waits for
  * transactions yet, which may wait for its intents (MESSAGE_MAY_I). What else needs all shards waits for its end all the same, as it would act on keys that are not its own.
- * From t->hurry_ns on, if that is not 0, the course is to end it. */
+ * From t->hurry_ns on, if that is not 0, the course is to end it, if all shards are wanted by what does not look on, or if somebody waits for it (transact_is_awaited). */
 void transact_rest(struct thread *t, struct task *k);
+/* Whether somebody has had to wait for an intent of this transaction, which stands. */
+bool transact_is_awaited(const struct thread *t, const struct task *k);
 /* True: it goes on. False: it may not yet; when it does the course's on() is called. Also if it does not rest. */
 bool transact_go_on(struct thread *t, struct task *k);
 /* The task is over, or goes on as another kind. */

@@ -82,6 +82,12 @@ void transact_rest(struct thread *t, struct task *k) {
     task_halted(t);
 }
 
+bool transact_is_awaited(const struct thread *t, const struct task *k) {
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (takes_part(k, s) && schedule_is_awaited(&k->members[s])) return true;
+    return false;
+}
+
 bool transact_go_on(struct thread *t, struct task *k) {
     if (!k->rests) return true;
     if (t->no_transactions && t->looks_on && !t->halts_owed) {

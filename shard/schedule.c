@@ -66,6 +66,14 @@ static bool grow(struct schedule *s) {
     return true;
 }
 
+static void mark_awaited(const struct intent *i) { atomic_store_explicit(&i->member->awaited, true, memory_order_relaxed); }
+
+/* Those of a place, up to one that wants this, that are in its way. */
+static void mark_before(const struct intent *from, const struct intent *to, uint8_t mode) {
+    for (const struct intent *i = from; i != to; i = i->next)
+        if (conflicting[mode] >> i->mode & 1) mark_awaited(i);
+}
+
 /* It stays in the list if it has to wait again meanwhile. */
 static void make_ready(struct schedule *s, struct member *m) {
     if (m->ready) return;
@@ -101,17 +109,23 @@ static void order_anew(struct schedule *s, struct intent *head) {
             if (i->waits) stop_waiting(s, i);
         }
     }
+    uint8_t wanted = 0; /* modes that are in the way of one behind */
+    for (struct intent *i = head->place.last; i; i = i->previous) {
+        if (wanted >> i->mode & 1) mark_awaited(i);
+        if (i->waits) wanted |= conflicting[i->mode];
+    }
 }
 
 /* On a key those that wait are the end of the queue: the first of them is let go on while it may. */
 static void let_go_on(struct schedule *s, struct intent *head) {
-    struct intent *i;
+    struct intent *i, *first = head->place.first_waiting;
     while ((i = head->place.first_waiting) && !any(head->place.standing, conflicting[i->mode])) {
         head->place.waiting[i->mode]--;
         head->place.standing[i->mode]++;
         head->place.first_waiting = i->next;
         stop_waiting(s, i);
     }
+    if (i) mark_before(first, i, i->mode);
 }
 
 static void append(struct intent *head, struct intent *i) {
@@ -125,6 +139,7 @@ static void append(struct intent *head, struct intent *i) {
         return;
     }
     i->member->n_waits++;
+    if (!head->place.waiting[i->mode]) mark_before(head, i, i->mode); /* else that one's coming has marked them */
     head->place.waiting[i->mode]++;
     if (!head->place.first_waiting) head->place.first_waiting = i;
 }

@@ -31,6 +31,7 @@
 #ifndef SHARD_SCHEDULE_H
 #define SHARD_SCHEDULE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -79,6 +80,7 @@ struct member {
     uint32_t n_waits; /* of its intents */
     bool local, told, begun, in;
     bool ready;                     /* in the list of those */
+    _Atomic bool awaited;           /* somebody behind it had to wait for it; its sender may read that meanwhile */
     struct member *next, *previous; /* of the shard, in order */
     struct member *next_ready;
     void *owner; /* the sender's */
@@ -130,5 +132,7 @@ void schedule_remove(struct schedule *s, struct member *m);
 bool schedule_conflicts(const struct schedule *s, uint32_t db, uint64_t hash, bool write);
 /* Whether a member that has begun, and is not done, has an intent on this key or on its database as a whole. */
 bool schedule_holds(const struct schedule *s, uint32_t db, uint64_t hash);
+/* Whether somebody has had to wait for an intent of this member, since it stands. On any thread, while the member's memory is there. */
+static inline bool schedule_is_awaited(const struct member *m) { return atomic_load_explicit(&m->awaited, memory_order_relaxed); }
 
 #endif

@@ -5,6 +5,7 @@ import socket
 import threading
 
 import pytest
+from clock_steps import clock_steps
 from persistence import wait_saved
 from resp import Error, encode
 from server import free_port, wait_for
@@ -434,6 +435,28 @@ def test_who_waits_for_a_target_does_not_hold_what_looks_on(start, what):
         assert c.read().startswith(b'IOERR ')
         assert behind.read() == b'OK' if what == 'MSET' else behind.read().startswith(b'IOERR ')
     assert d.command('DBSIZE') == 20
+
+
+@pytest.mark.parametrize('what', ['BGSAVE', 'CONFIG'])
+def test_what_looks_on_waits_for_a_long_dump_and_ends_nothing(start, tmp_path, what):
+    """Each turn takes 50 ms by the server's clock, so it has waited for a second long before the value is dumped. Neither that MIGRATE ends, nor one at whose keys nobody waits."""
+    server = start(env=clock_steps(tmp_path, 0, 50))
+    d = server.client()
+    d.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    d.command('MSET', 'long', random.Random(4).randbytes(32 << 20), 'k', 'v', 'j', 'w')
+    answer = threading.Event()
+    resting, other = under_way(server, answering_after(answer), 'k', 'j', timeout=10 * 3600 * 1000)
+    with other:
+        looks_on = ('BGSAVE',) if what == 'BGSAVE' else ('CONFIG', 'SET', 'slowlog-max-len', 5)
+        c = server.client()
+        with Target(answering(b'+OK\r\n', b'+OK\r\n')) as target:
+            c.send(encode(*map(str, migrate(target.port, 'long', timeout=10 * 3600 * 1000))))
+            assert not isinstance(d.command(*looks_on), Error)
+            wait_saved(d)
+            assert c.read() == b'OK'
+        answer.set()
+        assert resting.read() == b'OK'
+    assert d.command('DBSIZE') == 0
 
 
 def test_a_target_answers_while_all_shards_stand_still(start):

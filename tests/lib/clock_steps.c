@@ -1,5 +1,5 @@
-/* LD_PRELOAD: the wall clock goes on by CLOCK_STEP_MS whenever it is looked at, beside going on as it does. A thread of the server looks at it once a turn, so what takes
- * several turns, however fast they are, takes time. The other clocks are as they were. */
+/* LD_PRELOAD: the wall clock goes on by CLOCK_STEP_MS whenever it is looked at, and the monotonic one by MONOTONIC_STEP_MS, beside going on as they do. A thread of the server
+ * looks at each once a turn or a little more often, so what takes several turns, however fast they are, takes time. The other clocks are as they were. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -7,18 +7,28 @@
 #include <time.h>
 #include <unistd.h>
 
-static _Atomic long long looks;
-static long long step_ms;
+struct clock {
+    _Atomic long long looks;
+    long long step_ms;
+};
+
+static struct clock wall, monotonic;
+
+static long long number_of(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? atoll(text) : 0;
+}
 
 __attribute__((constructor)) static void begin(void) {
-    const char *step = getenv("CLOCK_STEP_MS");
-    if (step) step_ms = atoll(step);
+    wall.step_ms = number_of("CLOCK_STEP_MS");
+    monotonic.step_ms = number_of("MONOTONIC_STEP_MS");
 }
 
 int clock_gettime(clockid_t clock, struct timespec *t) {
     if (syscall(SYS_clock_gettime, clock, t)) return -1;
-    if (clock != CLOCK_REALTIME || !step_ms) return 0;
-    long long ms = (atomic_fetch_add(&looks, 1) + 1) * step_ms;
+    struct clock *c = clock == CLOCK_REALTIME ? &wall : clock == CLOCK_MONOTONIC ? &monotonic : NULL;
+    if (!c || !c->step_ms) return 0;
+    long long ms = (atomic_fetch_add(&c->looks, 1) + 1) * c->step_ms;
     t->tv_sec += (time_t)(ms / 1000);
     t->tv_nsec += (long)(ms % 1000) * 1000000;
     if (t->tv_nsec >= 1000000000) {

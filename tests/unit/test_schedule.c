@@ -19,6 +19,7 @@ struct actor {
     struct member member;
     struct intent intents[INTENTS], asked[INTENTS]; /* asked: as they were when it came */
     uint64_t arrival;
+    bool was_awaited;
 };
 
 struct world {
@@ -56,12 +57,26 @@ static bool must_wait(struct world *w, const struct actor *a) {
     return false;
 }
 
+static bool is_awaited(struct world *w, const struct actor *a) {
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        if (w->actors[i].member.in && &w->actors[i] != a && before(a, &w->actors[i]) && conflict(&w->actors[i], a)) return true;
+    return false;
+}
+
+static void check_awaited(struct world *w, struct actor *a) {
+    bool now = is_awaited(w, a);
+    a->was_awaited |= now;
+    if (now && !a->member.n_waits) assert_true(schedule_is_awaited(&a->member));
+    if (schedule_is_awaited(&a->member)) assert_true(a->was_awaited);
+}
+
 static void check(struct world *w) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        const struct actor *a = &w->actors[i];
+        struct actor *a = &w->actors[i];
         if (!a->member.in) continue;
         n++;
+        check_awaited(w, a);
         assert_int_equal(a->member.n_waits != 0, must_wait(w, a));
         assert_false(a->member.begun && a->member.n_waits);
         assert_false(a->member.told && !a->member.begun && !a->member.n_waits);
