@@ -222,15 +222,30 @@ struct restoring {
     bool in_place, compressed; /* in_place: it becomes what its own argument is */
     struct unpacking unpacking;
     size_t size, moved; /* bytes of the text; of these, at their place */
+    uint64_t reserved;  /* bytes of the budget, for a blob of its own */
 };
 
 static struct restoring *restoring_of(const struct hop *h) {
     return h->state > HOP_IN_SLICES ? (struct restoring *)(uintptr_t)h->state : NULL;
 }
 
+/* The blob's memory is nobody's until it has its place; the budget is asked all the same. */
+static bool reserve(struct shard *s, struct restoring *x, uint64_t bytes) {
+    if (s->leased == BUDGET_NONE) return true;
+    if (!budget_reserve(s->budget, bytes)) return false;
+    x->reserved = bytes;
+    return true;
+}
+
+static void unreserve(struct shard *s, struct restoring *x) {
+    if (x->reserved) budget_give(s->budget, x->reserved);
+    x->reserved = 0;
+}
+
 static void restore_drop(struct shard *s, struct hop *h, struct reply *r) {
     struct restoring *x = restoring_of(h);
-    (void)s, (void)r;
+    (void)r;
+    if (x) unreserve(s, x);
     if (x) rdb_make_drop(x->value);
     if (x && x->string && !x->in_place) blob_give_up(x->string);
     mi_free(x);
@@ -279,6 +294,7 @@ static bool store_container(struct shard *s, struct hop *h, struct restoring *x,
 static bool store_string(struct shard *s, struct hop *h, struct restoring *x, struct key *k) {
     struct arg text = {.p = x->string->bytes, .size = (uint32_t)x->size, .flags = ARG_BLOB};
     x->string->size = x->size;
+    unreserve(s, x); /* it is asked for the key now */
     if (key_set_arg(s, k, &text, x->at_ms, KEY_RESTORE)) return false;
     if (text.flags & ARG_BLOB) return true; /* it was short, and was copied */
     if (x->in_place) h->argv[3].flags &= ~(uint32_t)ARG_BLOB;
@@ -312,7 +328,8 @@ static enum hop_result begin_string(struct shard *s, struct restoring *x, const 
     x->size = head.size;
     x->compressed = head.compressed;
     x->in_place = payload->flags & ARG_BLOB && !head.compressed;
-    x->string = x->in_place ? (struct blob *)(uintptr_t)(payload->p - offsetof(struct blob, bytes)) : blob_receive(head.size);
+    if (x->in_place) x->string = (struct blob *)(uintptr_t)(payload->p - offsetof(struct blob, bytes));
+    else if (reserve(s, x, blob_memory_for(head.size))) x->string = blob_receive(head.size);
     if (x->string) {
         x->unpacking =
             (struct unpacking){.from = from.at, .from_size = head.bytes, .to = (uint8_t *)x->string->bytes, .to_size = head.size};

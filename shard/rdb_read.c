@@ -114,10 +114,29 @@ void rdb_text_drop(struct rdb_text *t) {
     *t = (struct rdb_text){0};
 }
 
+/* Of the budget, if there is one to be asked: what a client has here is no key's yet, but may be much. */
+static bool reserve(struct rdb_source *x, uint64_t bytes) {
+    if (!x->room || x->room->s->leased == BUDGET_NONE) return true;
+    if (!budget_reserve(x->room->s->budget, bytes)) return false;
+    x->room->reserved += bytes;
+    return true;
+}
+
+static void unreserve(struct rdb_room *room, uint64_t bytes) {
+    if (bytes > room->reserved) bytes = room->reserved;
+    if (bytes) budget_give(room->s->budget, bytes);
+    room->reserved -= bytes;
+}
+
 static bool make_room(struct rdb_source *x, struct rdb_text *t, size_t n) {
     if (t->capacity >= n) return true;
+    size_t more = n - t->capacity;
+    if (!reserve(x, more)) return rdb_no_memory(x);
     char *room = mi_realloc(t->room, n);
-    if (!room) return rdb_no_memory(x);
+    if (!room) {
+        if (x->room) unreserve(x->room, more);
+        return rdb_no_memory(x);
+    }
     t->room = room;
     t->capacity = n;
     return true;
@@ -237,6 +256,7 @@ struct rdb_making {
     uint64_t left, first; /* first: of times, the one that the others are distances from */
     struct rdb_text text;
     struct packed_form form;
+    struct rdb_room room; /* of all texts, in slices */
 };
 
 static void make_begin(struct rdb_making *m, struct rdb_source *x, struct shard *s, const struct rdb_limits *limits, enum entry_type type) {
@@ -587,6 +607,7 @@ static void forget_texts(struct rdb_making *m) {
     rdb_text_drop(&m->name);
     rdb_text_drop(&m->value);
     rdb_text_drop(&m->text);
+    unreserve(&m->room, m->room.reserved);
 }
 
 bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct key *k, int64_t expire_at_ms,
@@ -637,11 +658,13 @@ struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rd
     memcpy(m + 1, limits, sizeof *limits);
     make_begin(m, NULL, s, (const struct rdb_limits *)(m + 1), kind);
     m->rdb_type = type;
+    m->room.s = s;
     return m;
 }
 
 enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most) {
     m->x = x;
+    x->room = &m->room;
     if (!read_elements(m, most)) return RDB_MAKING_WRONG;
     return m->left ? RDB_MAKING : RDB_MADE;
 }

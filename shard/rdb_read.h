@@ -16,6 +16,12 @@
 
 #define RDB_WHY_MAX 192u
 
+/* What is asked before room is made for texts that were compressed: the budget of a shard. */
+struct rdb_room {
+    struct shard *s;
+    uint64_t reserved; /* bytes of it, for what there is */
+};
+
 /* Where bytes come from. */
 struct rdb_source {
     const uint8_t *at, *end; /* what is there */
@@ -24,6 +30,7 @@ struct rdb_source {
     /* Brings bytes, until n <= end - at + left of them lie at `at`, which may move. False: it can't; it has said why. NULL: there are no more. */
     bool (*more)(struct rdb_source *x, size_t n);
     void *arg;
+    struct rdb_room *room; /* NULL: texts take what they need */
     char why[RDB_WHY_MAX]; /* what went wrong; empty: nothing */
     bool no_memory;        /* that was: memory, or the budget */
 };

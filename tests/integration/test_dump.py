@@ -354,6 +354,40 @@ def test_a_long_string_beyond_the_limit_is_refused(server):
     assert bytes(c.command('GET', 'from')) == STRINGS['random']
 
 
+def length(n):
+    return b'\x80' + struct.pack('>I', n)
+
+
+def compressed(size):
+    """So many bytes of x, as LZF has them in few, but for the last of them, which are missing."""
+    packed = b'\0x' + b'\xe0\xff\0' * ((size - 1) // 264)
+    return b'\xc3' + length(len(packed)) + length(size) + packed
+
+
+UNPACKED = 48 << 20
+SWELLING = {
+    'string': b'\0' + compressed(UNPACKED),
+    'packed set': b'\x14' + compressed(UNPACKED),
+    'packed hash': b'\x10' + compressed(UNPACKED),
+    'packed list': b'\x12\x01\x02' + compressed(UNPACKED),
+    'field': b'\x04\x01' + compressed(UNPACKED) + b'\x01v'}
+
+
+@pytest.mark.parametrize('kind', SWELLING)
+def test_what_a_payload_would_become_is_asked_of_the_budget_before(server, kind):
+    """It is damaged, which one finds at its end only: so it was not even unpacked."""
+    c = server.client()
+    c.command('CONFIG', 'SET', 'maxmemory', 16 << 20)
+    c.command('SET', 'from', 'v')
+    for _ in range(2):
+        assert c.command('RESTORE', 'from', 0, sealed(SWELLING[kind]), 'REPLACE').startswith(b'OOM ')
+        assert c.command('GET', 'from') == b'v'
+    c.command('CONFIG', 'SET', 'maxmemory', 160 << 20)
+    for _ in range(4):      # and what was asked for is given back
+        assert c.command('RESTORE', 'from', 0, sealed(SWELLING[kind]), 'REPLACE') == Error(b'ERR Bad data format')
+    assert c.command('GET', 'from') == b'v'
+
+
 @pytest.mark.parametrize('show', LONG)
 def test_a_long_payload_that_is_damaged_changes_nothing(server, show):
     c = server.client()
