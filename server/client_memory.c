@@ -1,8 +1,13 @@
 #include "server/client_memory.h"
 
+#include <mimalloc.h>
+
 #include "server/conn.h"
 #include "server/log.h"
 #include "server/thread.h"
+
+/* A command whose thread is told what it holds has so much at least. */
+#define ASIDE_TOLD_MIN (256u << 10)
 
 static uint32_t size_class(uint64_t bytes) { return 63 - (uint32_t)__builtin_clzll(bytes | 1); }
 
@@ -105,4 +110,48 @@ void client_memory_take_limit(struct thread *t) {
     t->client_memory.max = max;
     for (struct conn *c = t->conns; c; c = c->next) count(t, c);
     client_memory_keep_limit(t);
+}
+
+/* ---- aside ---- */
+
+static void change(_Atomic uint64_t *sum, uint64_t was, uint64_t now) {
+    if (was != now) atomic_fetch_add_explicit(sum, now - was, memory_order_relaxed);
+}
+
+/* Its thread looks at the limits when it takes this. The connection is there until then, as its command is. */
+static void tell(struct thread *t, struct conn *c) {
+    struct thread *to = c->thread;
+    struct note *n = mi_malloc(sizeof *n);
+    if (!n) return; /* it is looked at later */
+    *n = (struct note){.message = {.kind = MESSAGE_ASIDE, .from = t->id}, .value = (uint64_t)(uintptr_t)c};
+    mailbox_push(&to->returns, &n->message);
+    thread_want_wake(t, to->id);
+}
+
+static bool has_limit(const struct thread *t) {
+    const struct output_limit *l = &t->config->output_limit[CLIENT_NORMAL];
+    return t->client_memory.max || l->hard || l->soft;
+}
+
+void client_memory_aside(struct thread *t, struct conn *c, struct aside_count *counted, const struct reply *r, uint64_t held) {
+    struct aside_count was = *counted, now = {.replies = r ? r->size : 0, .refs = r ? r->refs_bytes : 0, .held = held};
+    *counted = now;
+    change(&c->aside.replies, was.replies, now.replies);
+    change(&c->aside.refs, was.refs, now.refs);
+    change(&c->aside.held, was.held, now.held);
+    uint64_t before = was.replies + was.refs + was.held, bytes = now.replies + now.refs + now.held;
+    if (bytes >= ASIDE_TOLD_MIN && bytes > before && size_class(bytes) > size_class(before) && has_limit(t)) tell(t, c);
+}
+
+void client_memory_forget_aside(struct conn *c, struct aside_count *counted) {
+    change(&c->aside.replies, counted->replies, 0);
+    change(&c->aside.refs, counted->refs, 0);
+    change(&c->aside.held, counted->held, 0);
+    *counted = (struct aside_count){0};
+}
+
+void client_memory_aside_message(struct thread *t, struct note *n) {
+    struct conn *c = (struct conn *)(uintptr_t)n->value;
+    mi_free(n);
+    conn_look_at_limits(t, c);
 }

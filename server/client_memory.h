@@ -15,8 +15,19 @@
  */
 struct thread;
 struct conn;
+struct reply;
+struct note;
 
 #define CLIENT_SIZE_CLASSES 64
+
+/* What shards hold for a client's commands that go on in slices, or wait: bytes of the replies that are being made, those that they refer to, and what else the commands
+ * need. Whoever holds the shard adds to it, by what was counted for the one command; the client's thread reads it. */
+struct aside {
+    _Atomic uint64_t replies, refs, held;
+};
+struct aside_count {
+    uint64_t replies, refs, held;
+};
 
 /* A thread's. All functions run on that thread. */
 struct client_memory {
@@ -34,6 +45,13 @@ void client_memory_count(struct thread *t, struct conn *c);
 void client_memory_forget(struct thread *t, struct conn *c);
 /* Closes the largest clients while all together hold too much and they are this thread's, or wakes the thread whose they are. */
 void client_memory_keep_limit(struct thread *t);
+/* On t, which holds the shard: a command of c, which is under way, has this reply by now (or NULL), and holds so much besides. counted is the command's, all 0 at first. If that has
+ * become a good deal more, and there is a limit, c's thread is told, and looks at its limits. Never fails. */
+void client_memory_aside(struct thread *t, struct conn *c, struct aside_count *counted, const struct reply *r, uint64_t held);
+/* The command's reply is the connection's, or dropped. On c's thread, or whoever has the command. */
+void client_memory_forget_aside(struct conn *c, struct aside_count *counted);
+/* MESSAGE_ASIDE. Frees it. */
+void client_memory_aside_message(struct thread *t, struct note *n);
 /* Whether that would do something: asked before the thread sleeps. */
 bool client_memory_must_act(struct thread *t);
 

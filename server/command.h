@@ -163,6 +163,8 @@ typedef bool steps_fn(struct thread *t, struct task *k, struct reply *r);
 
 /* Frees what a sliced hop's state holds, at the end of the process: on_shard will not be called again. */
 typedef void hop_drop_fn(struct shard *s, struct hop *h, struct reply *r);
+/* Bytes that the state of a plain hop in slices holds, and no shard counts. */
+typedef uint64_t hop_held_fn(const struct hop *h);
 
 /* Merges the replies of n pieces (each a whole piece's bytes, in shard order) into r. Not called, and an error replied, if memory for one was refused. */
 typedef void merge_fn(const struct hop *h, struct reply *const *pieces, uint32_t n, struct reply *r);
@@ -212,6 +214,7 @@ struct command {
     course_fn *on_course;
     const struct blocking *blocking; /* PLAN_BLOCKING */
     hop_drop_fn *on_drop;            /* NULL: a sliced hop's state is a number */
+    hop_held_fn *held_bytes;         /* NULL: what such a state holds is little, or its shard counts it */
     merge_fn *merge_custom;
     const struct command *subcommands; /* NULL-name-terminated */
     const char *const *hints;          /* COMMAND INFO's tips, NULL-terminated; or NULL */

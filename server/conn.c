@@ -87,6 +87,7 @@ void conn_close(struct conn *c, bool after_reply) {
     if (c->state == CONN_REMOVED) return;
     atomic_store_explicit(&c->left, true, memory_order_relaxed);
     c->close_after_reply = c->state == CONN_CLOSING ? c->close_after_reply && after_reply : after_reply;
+    if (!c->close_after_reply) atomic_store_explicit(&c->gone, true, memory_order_relaxed);
     c->state = CONN_CLOSING;
     conn_mark(c->thread, c);
     if (__builtin_expect(c->waiting != NULL, 0)) waiting_leave(c);
@@ -210,6 +211,7 @@ static bool over_limit(struct thread *t, struct conn *c) {
     const struct output_limit *l = &t->config->output_limit[c->monitor ? CLIENT_REPLICA : CLIENT_NORMAL];
     if (__builtin_expect(!(l->hard | l->soft), 1)) return false;
     uint64_t bytes = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
+    bytes += atomic_load_explicit(&c->aside.replies, memory_order_relaxed) + atomic_load_explicit(&c->aside.refs, memory_order_relaxed);
     if (l->hard && bytes > l->hard) return true;
     if (!l->soft || bytes <= l->soft) {
         c->soft_since_ns = 0;
@@ -224,6 +226,12 @@ static void close_over_limit(struct thread *t, struct conn *c) {
     if (conn_is_going(c) || __builtin_expect(!over_limit(t, c), 1)) return;
     log_line(LOG_WARNING_LEVEL, "Client id=%llu closed for overcoming of output buffer limits.", (unsigned long long)c->id);
     conn_close(c, false);
+}
+
+void conn_look_at_limits(struct thread *t, struct conn *c) {
+    if (c->state == CONN_REMOVED) return;
+    close_over_limit(t, c);
+    if (t->client_memory.max) client_memory_count(t, c);
 }
 
 /* ---- input ---- */
@@ -508,6 +516,8 @@ uint64_t conn_memory(const struct conn *c) {
     if (c->multi) bytes += multi_memory(c->multi);
     if (c->waiting) bytes += waiting_memory(c->waiting);
     if (c->task) bytes += course_memory(c->task);
+    bytes += atomic_load_explicit(&c->aside.replies, memory_order_relaxed) + atomic_load_explicit(&c->aside.refs, memory_order_relaxed) +
+        atomic_load_explicit(&c->aside.held, memory_order_relaxed);
     if (c->partial) bytes += sizeof *c->partial + c->partial->capacity * sizeof *c->partial->args + c->partial->blob_have;
     return bytes;
 }

@@ -54,6 +54,7 @@ struct conn {
     uint8_t state, resp;
     bool dirty, on_resume, paused, direct, eof, close_after_reply, authenticated, local, no_touch, no_evict, held, reply_off, reply_skip,
         reply_skip_next, unix_socket;
+    _Atomic bool gone; /* it closes, and nothing is sent any more: what would only be a reply need not be made */
     _Atomic bool left; /* it closes, or its client sends no more; read by shards that work for it (DEBUG POPULATE) */
     uint16_t db;
     struct reply out, flight; /* flight: what an unfinished send still reads from */
@@ -68,6 +69,7 @@ struct conn {
     struct multi *multi;     /* multi.h; NULL: it never used MULTI or WATCH */
     uint64_t id, created_ns, active_ns, soft_since_ns;
     uint64_t counted;          /* bytes of it in server.clients_memory */
+    struct aside aside;        /* what shards hold for its commands */
     struct conn *size_next;    /* client_memory.h: the next of its size class */
     struct conn **size_link;   /* and what points to it; NULL: in no list */
     uint32_t slot;             /* in the thread's array */
@@ -108,6 +110,8 @@ void conn_close(struct conn *c, bool after_reply);
 void conn_take_spare(struct thread *t, struct conn *c);
 void conn_send_all(struct thread *t);
 void conn_check_timeouts(struct thread *t);
+/* Closes it if it is over a limit of its output; then its memory is counted anew, and that of all clients kept within its limit. */
+void conn_look_at_limits(struct thread *t, struct conn *c);
 /* Bytes that a connection holds: itself, what waits to be run, what waits to be sent. */
 uint64_t conn_memory(const struct conn *c);
 

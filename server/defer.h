@@ -10,6 +10,7 @@
 #define SERVER_DEFER_H
 
 #include "io/mailbox.h"
+#include "server/client_memory.h"
 #include "server/reply.h"
 #include "shard/schedule.h"
 #include "shard/shard.h"
@@ -26,6 +27,7 @@ struct deferred {
     bool sliced;           /* goes on in slices */
     uint64_t cycles;       /* it took so far */
     struct deferred *next; /* of its shard's that go on in slices */
+    struct aside_count counted;
     struct reply reply;
     struct intent intents[];
 };

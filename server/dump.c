@@ -68,6 +68,8 @@ static void dump_drop(struct shard *s, struct hop *h, struct reply *r) {
     mi_free(d);
 }
 
+static uint64_t dump_held(const struct hop *h) { return dump_of(h) ? dump_of(h)->text.capacity : 0; }
+
 static enum hop_result dump_end(struct shard *s, struct hop *h, struct reply *r) {
     dump_drop(s, h, r);
     h->state = 0;
@@ -250,6 +252,12 @@ static void restore_drop(struct shard *s, struct hop *h, struct reply *r) {
     if (x && x->string && !x->in_place) blob_give_up(x->string);
     mi_free(x);
     h->state = 0;
+}
+
+static uint64_t restore_held(const struct hop *h) {
+    const struct restoring *x = restoring_of(h);
+    if (!x) return 0;
+    return (x->value ? rdb_make_aside(x->value) : 0) + (x->string && !x->in_place ? blob_memory(x->string) : 0);
 }
 
 static struct rdb_source source_at(const struct arg *payload, size_t at) {
@@ -435,6 +443,7 @@ const struct command commands_dump[] = {
         .plan = PLAN_SINGLE,
         .on_shard = dump,
         .on_drop = dump_drop,
+        .held_bytes = dump_held,
         .keys = {KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)},
         .n_key_specs = 1,
         .hints = (const char *const[]){"nondeterministic_output", NULL}},
@@ -453,6 +462,7 @@ const struct command commands_dump[] = {
         .plan = PLAN_SINGLE,
         .on_shard = restore,
         .on_drop = restore_drop,
+        .held_bytes = restore_held,
         .keys = {KEY_RANGE(1, 0, 1, KEY_OW | KEY_UPDATE)},
         .n_key_specs = 1},
     {0}};

@@ -124,7 +124,9 @@ static enum hop_result piece(struct shard *s, struct hop *h, bool beside, struct
         if (!c || c->state == CONN_REMOVED) continue;
         uint64_t in = c->in ? c->in->capacity : 0,
                  out = c->out.size + c->out.refs_bytes + (c->stream.sending ? c->flight.size + c->flight.refs_bytes : 0);
-        f.bytes += conn_memory(c) - c->out.refs_bytes - c->flight.refs_bytes; /* these are the shards' */
+        uint64_t refs = c->out.refs_bytes + c->flight.refs_bytes + atomic_load_explicit(&c->aside.refs, memory_order_relaxed),
+                 bytes = conn_memory(c);
+        f.bytes += bytes > refs ? bytes - refs : 0; /* these are the shards' */
         if (in > f.input_max) f.input_max = in;
         if (out > f.output_max) f.output_max = out;
     }

@@ -53,6 +53,7 @@ static struct batch *batch_new(struct thread *t, uint32_t to) {
     b->order = PIECE_HOP;
     b->n_late = 0;
     b->cycles = 0;
+    b->counted = (struct aside_count){0};
     b->now_ms = t->now_ms;
     return b;
 }
@@ -319,6 +320,7 @@ void outbox_emit(struct thread *t, struct conn *c) {
             if (!d->done) break;
             o = o->next;
             conn_answered(t, c);
+            client_memory_forget_aside(c, &d->counted);
             if (d->reply.failed) c->out.failed = true;
             reply_take(&c->out, &d->reply, 0, d->reply.size);
             continue;
@@ -397,6 +399,7 @@ void outbox_take_returns(struct thread *t) {
         case MESSAGE_MONITOR_LEFT: monitor_message(t, m); break;
         case MESSAGE_SERVED: waiting_served(t, m); break;
         case MESSAGE_LATE: late_is_back(t, (struct deferred *)m); break;
+        case MESSAGE_ASIDE: client_memory_aside_message(t, n); break;
         case MESSAGE_HALT:
         case MESSAGE_MAY_I:
         case MESSAGE_YOU_MAY:

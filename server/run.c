@@ -275,6 +275,7 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     b->cycles += cycles;
     if (sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     else slice_add(&t->measure, SLICE_TASK, cycles);
+    if (sliced && h->origin) client_memory_aside(t, h->origin, &b->counted, &b->replies, 0);
     if (result == HOP_DONE) {
         if (b->order == PIECE_RUN_LAST) run_leave(s, b->member);
         return true;
@@ -342,9 +343,22 @@ static void run_late_together(struct batch_run *x, struct hop *head, uint32_t n,
     atomic_store_explicit(&x->t->running, 0, memory_order_relaxed);
 }
 
+/* A reply that is being made, and that nobody will be sent: it is dropped, and what it took. What the command changes, it changes. */
+static bool give_up_reply(struct batch_run *x, struct hop *h, struct deferred *d) {
+    const struct conn *c = h->origin;
+    const struct command *row = command_by_number(h->row);
+    if (!d->sliced || !(row->flags & CMD_READONLY) || !atomic_load_explicit(&c->gone, memory_order_relaxed)) return false;
+    if (row->on_drop) row->on_drop(x->s, h, &d->reply);
+    h->state = 0;
+    reply_cut(x->s, &d->reply, 0);
+    reply_drop(&d->reply);
+    return true;
+}
+
 /* False: there is more to do. */
 static bool run_late_hop(struct batch_run *x, struct hop *h, struct deferred *d) {
     struct thread *t = x->t;
+    if (give_up_reply(x, h, d)) return true;
     uint64_t start = cycles_now(), start_ns = d->sliced ? thread_cpu_ns() : 0;
     d->reply.resp = h->resp;
     t->measure.commands[h->row].calls += !d->sliced;
@@ -353,8 +367,11 @@ static bool run_late_hop(struct batch_run *x, struct hop *h, struct deferred *d)
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     d->cycles += cycles_now() - start;
     if (d->sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    const struct command *row = command_by_number(h->row);
+    if (result == HOP_AGAIN) h->state = hop_state_next(h);
+    if (d->sliced)
+        client_memory_aside(t, h->origin, &d->counted, &d->reply, result == HOP_AGAIN && row->held_bytes ? row->held_bytes(h) : 0);
     if (result == HOP_AGAIN) {
-        if (!h->state) h->state = HOP_IN_SLICES;
         go_on_later(t, x->s, d);
         return false;
     }

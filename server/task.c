@@ -504,6 +504,7 @@ static bool cursor_goes_on(struct thread *t, struct task *k) {
 
 void task_piece_done(struct thread *t, struct batch *b) {
     struct task *k = b->task;
+    if (k->conn) client_memory_forget_aside(k->conn, &b->counted);
     if (k->members) {
         transact_answer(t, k, b);
         return;

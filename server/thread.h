@@ -78,6 +78,7 @@ enum message_kind {
     MESSAGE_DISK,          /* returns: what was given to the disk's thread is done */
     MESSAGE_MONITOR_LEFT,  /* returns: the sender has one monitor less */
     MESSAGE_LATE,          /* returns: a hop that waited for a transaction has run */
+    MESSAGE_ASIDE,         /* returns: a shard holds a good deal more for a connection */
     MESSAGE_HALT,          /* returns: start no transaction, and say when yours have ended */
     MESSAGE_HALTED,        /* returns: so it is */
     MESSAGE_MAY_I,         /* returns: a transaction that rests wants to go on */
@@ -118,17 +119,18 @@ struct batch {
     struct tick *tick;
     struct task *task; /* of pieces: the task that waits */
     struct batch *made_next;
-    uint32_t done, n_args;  /* hops that have their reply */
-    bool slow;              /* a hop of it was (HOP_SLOW) */
-    bool owner_only;        /* a piece that may go on and on: no borrower runs it */
-    bool goes_on;           /* a piece that has said HOP_AGAIN */
-    uint64_t cycles;        /* of a piece: the time it took */
-    uint8_t order;          /* of a piece: enum piece_order */
-    bool refused;           /* of PIECE_SCHEDULE: it came too late */
-    bool recorded;          /* all its hops have a place in the order of their connections */
-    uint32_t n_late;        /* hops that wait for transactions, or whose replies are on their way */
-    struct deferred **late; /* by hop; NULL: none ever waited */
-    struct member *member;  /* of a piece of a transaction */
+    uint32_t done, n_args;      /* hops that have their reply */
+    bool slow;                  /* a hop of it was (HOP_SLOW) */
+    bool owner_only;            /* a piece that may go on and on: no borrower runs it */
+    bool goes_on;               /* a piece that has said HOP_AGAIN */
+    struct aside_count counted; /* of such a piece */
+    uint64_t cycles;            /* of a piece: the time it took */
+    uint8_t order;              /* of a piece: enum piece_order */
+    bool refused;               /* of PIECE_SCHEDULE: it came too late */
+    bool recorded;              /* all its hops have a place in the order of their connections */
+    uint32_t n_late;            /* hops that wait for transactions, or whose replies are on their way */
+    struct deferred **late;     /* by hop; NULL: none ever waited */
+    struct member *member;      /* of a piece of a transaction */
     _Alignas(64) struct hop hops[BATCH_HOPS];
     struct arg args[BATCH_ARGS];
     size_t ends[BATCH_HOPS]; /* where in replies each reply ends */

@@ -94,6 +94,7 @@ struct waiting {
     enum { ENDS_NOT, ENDS_NOTHING, ENDS_ERROR, ENDS_LEFT } ends; /* what wanted to end it while a shard had its claim */
     void *moved;                                                 /* the copy */
     struct reply reply;                                          /* what was taken */
+    struct aside_count counted;                                  /* of it */
 };
 
 static inline const struct arg *request_key(const struct request *q, uint32_t nth) { return hop_key(&q->hop, nth); }

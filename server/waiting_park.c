@@ -141,6 +141,7 @@ void waiting_end_served(struct thread *t, struct waiting *x) {
     struct task *k = x->task;
     k->cycles += x->cycles;
     k->reply_at = k->conn->out.size;
+    client_memory_forget_aside(k->conn, &x->counted);
     if (!k->no_reply) reply_take(task_output(t, k), &x->reply, 0, x->reply.size);
     k->conn->out.failed |= x->reply.failed;
     waiting_end(t, x);

@@ -143,6 +143,7 @@ static enum hop_result serve_some(struct thread *t, struct shard *s, struct wait
     enum hop_result result = take_some(s, x, nth, &x->reply);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     x->cycles += cycles_now() - start;
+    client_memory_aside(t, x->conn, &x->counted, &x->reply, 0);
     return result;
 }
 

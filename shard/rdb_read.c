@@ -689,6 +689,8 @@ void rdb_make_drop(struct rdb_making *m) {
     mi_free(m);
 }
 
+uint64_t rdb_make_aside(const struct rdb_making *m) { return m->name.capacity + m->value.capacity + m->text.capacity; }
+
 /* ---- skipping ---- */
 
 static bool skip_strings(struct rdb_source *x, unsigned of_each) {

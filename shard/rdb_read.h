@@ -92,6 +92,8 @@ bool rdb_make_check(struct rdb_making *m, struct rdb_source *x);
 /* It becomes the key's value, and is gone. False: nothing was done, and it is to be dropped. */
 bool rdb_make_store(struct rdb_making *m, struct rdb_source *x, struct key *k, int64_t expire_at_ms, enum key_event event);
 void rdb_make_drop(struct rdb_making *m); /* or NULL */
+/* Bytes that it holds beside the container, which the shard counts: texts. On whoever holds the shard. */
+uint64_t rdb_make_aside(const struct rdb_making *m);
 
 /* There is no such type here, but it can be skipped: streams, modules' values. */
 bool rdb_is_unknown(uint8_t type);

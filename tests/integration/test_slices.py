@@ -6,6 +6,7 @@ import pytest
 
 from resp import Error, encode
 from server import PATIENCE, wait_for
+from test_dump import compressed, sealed
 
 LETTERS = b'abcab' * 2300, b'abcd' * 2870
 
@@ -739,3 +740,90 @@ def test_a_server_ends_while_who_waited_is_served(start):
             c.send(encode('RENAME', key + 'source', key))
             assert c.read() == b'OK'
     server.stop()
+
+
+ELEMENTS, ELEMENT_BYTES = 40000, 500
+ASIDE = ELEMENTS * ELEMENT_BYTES
+
+
+def fill_aside(c, key):
+    c.pipeline([('RPUSH', key, *(b'%0500d' % n for n in range(at, at + 2000))) for at in range(0, ELEMENTS, 2000)])
+
+
+def fields_of(c, number):
+    """What CLIENT LIST tells of one client, or nothing."""
+    line = bytes(c.command('CLIENT', 'LIST', 'ID', number)).decode().strip()
+    return dict(word.partition('=')[::2] for word in line.split(' ')) if line else {}
+
+
+def most_aside(c, number, slow):
+    """The most that a client held when all was received from it, before there was anything to be sent to it."""
+    most = 0
+    while not select.select([slow.socket], [], [], 0)[0]:
+        fields = fields_of(c, number)
+        if fields['omem'] == fields['obl'] == fields['qbuf'] == '0':
+            most = max(most, int(fields['tot-mem']))
+    return most
+
+
+def ask_aside(c, slow, how):
+    """Asks, in slices, for what is much; it is there already."""
+    if how == 'served':
+        parked_at = ['{k}%d' % n for n in range(3)] + ['{k}to']
+        slow.send(encode('BLMPOP', 0, len(parked_at), *parked_at, 'LEFT', 'COUNT', ELEMENTS))
+        wait_for(lambda: b'flags=b' in bytes(c.command('CLIENT', 'LIST')))
+        c.command('RENAME', '{k}of', '{k}to')
+        return
+    if how == 'RESTORE':
+        slow.send(encode('RESTORE', '{k}to', 0, sealed(b'\0' + compressed(1 + 264 * (ASIDE // 264))), 'REPLACE'))
+        return
+    slow.send(encode(*{'range': ('LRANGE', '{k}of', 0, -1), 'popped': ('LPOP', '{k}of', ELEMENTS), 'BLMPOP': ('BLMPOP', 0, 1, '{k}of', 'LEFT', 'COUNT', ELEMENTS), 'DUMP': ('DUMP', '{k}of')}[how]))
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('how', ['range', 'popped', 'BLMPOP', 'served', 'DUMP', 'RESTORE'])
+def test_what_is_being_made_for_a_client_counts_as_its_memory(server, how):
+    c = server.client(timeout=PATIENCE)
+    c.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    for _ in range(20):
+        slow = server.client(timeout=PATIENCE)
+        number = slow.command('CLIENT', 'ID')
+        fill_aside(c, '{k}of')
+        ask_aside(c, slow, how)
+        most = most_aside(c, number, slow)
+        assert not isinstance(slow.read(), Error)
+        assert int(fields_of(c, number)['tot-mem']) < ASIDE / 4     # and counts no more
+        slow.close()
+        if most > ASIDE / 4:
+            break
+        c.command('FLUSHALL')
+    assert most > ASIDE / 4
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('limit,how', [('client-output-buffer-limit', 'range'), ('client-output-buffer-limit', 'served'), ('maxmemory-clients', 'range'), ('maxmemory-clients', 'served'),
+                                       ('maxmemory-clients', 'DUMP')])
+def test_a_reply_beyond_a_limit_of_its_client_is_not_made(server, limit, how):
+    strict, none = (1 << 20, 0) if limit == 'maxmemory-clients' else ('normal 1mb 0 0', 'normal 0 0 0')
+    c, slow = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    c.command('CONFIG', 'SET', 'rdbcompression', 'no')
+    c.command('CLIENT', 'NO-EVICT', 'on')
+    fill_aside(c, '{k}of')
+    before = long_slices(server)
+    ask_aside(c, slow, how)
+    slow.read()
+    made = in_all = long_slices(server) - before
+    for _ in range(20):
+        c.command('FLUSHALL')
+        fill_aside(c, '{k}of')
+        slow = server.client(timeout=PATIENCE)
+        c.command('CONFIG', 'SET', limit, strict)
+        before = long_slices(server)
+        ask_aside(c, slow, how)
+        assert slow.read_to_end() == (b'', True)
+        made = long_slices(server) - before
+        assert how != 'served' or c.command('LLEN', '{k}to') == ELEMENTS
+        c.command('CONFIG', 'SET', limit, none)
+        if made <= in_all / 2:
+            break
+    assert made <= in_all / 2
