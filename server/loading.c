@@ -19,6 +19,7 @@
 #include "server/crash.h"
 #include "server/disk.h"
 #include "server/log.h"
+#include "server/passing.h"
 #include "server/rdb_file.h"
 #include "server/task.h"
 #include "server/thread.h"
@@ -50,13 +51,15 @@ struct loader {
     uint64_t keys, expired, skipped;
     struct published published;
     char why[RDB_WHY_MAX + 64];
-    bool good;
+    bool good, gave_up; /* gave_up: another one was not good */
 };
 
 static struct {
     _Atomic bool running;
     _Atomic uint32_t left; /* loaders */
     struct loader *loaders;
+    struct passing *passing; /* NULL: one loader reads all */
+    _Atomic uint64_t chunk;  /* the first that no loader has claimed */
     char path[CONFIG_TEXT_MAX * 2];
     int tells; /* an eventfd: the loaders have ended, or the loading has */
     /* DEBUG RELOAD. waiter NULL: it is the start. */
@@ -113,10 +116,6 @@ void loading_db_figures(uint32_t shard, uint32_t db, uint64_t *keys, uint64_t *e
 
 /* ---- a shard's keys ---- */
 
-static bool is_mine(const struct loader *l, const struct arg *key, uint64_t hash) {
-    return route_shard(route_slot(&server.secret, key, hash), server.n_threads) == l->shard->id;
-}
-
 /* For tests; it may be changed meanwhile. */
 static void delay(void) {
     int64_t us = config_current()->key_load_delay_us;
@@ -135,13 +134,8 @@ static bool skip_unknown(struct loader *l, struct rdb_source *x, const struct rd
     return rdb_skip_value(x, key->type);
 }
 
-static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
-    struct loader *l = arg;
+static bool make_key(struct loader *l, struct rdb_source *x, const struct rdb_key *key, uint64_t hash) {
     struct shard *s = l->shard;
-    struct arg name = {.p = key->name, .size = (uint32_t)key->size};
-    uint64_t hash = hash_key(&server.secret, key->name, key->size);
-    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
-    if (!is_mine(l, &name, hash)) return rdb_skip_value(x, key->type);
     if (key->db >= s->n_dbs) return rdb_wrong(x, "a database beyond those that there are (directive databases)");
     if (rdb_is_unknown(key->type) && config_current()->rdb_skip_unknown) return skip_unknown(l, x, key);
     if (key->expire_at_ms < s->now_ms) {
@@ -150,10 +144,10 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     }
     delay();
     struct key k;
-    if (key_find(s, s->dbs[key->db], hash, name.p, name.size, &k)) {
+    if (key_find(s, s->dbs[key->db], hash, key->name, (uint32_t)key->size, &k)) {
         if (!loading.merge) return rdb_wrong(x, "a key twice");
         key_delete(s, &k, KEY_LOADED);
-        key_find(s, s->dbs[key->db], hash, name.p, name.size, &k);
+        key_find(s, s->dbs[key->db], hash, key->name, (uint32_t)key->size, &k);
     }
     if (!rdb_read_value(x, key->type, s, &k, key->expire_at_ms, &l->limits, KEY_LOADED)) return false;
     publish_db(l, key->db);
@@ -161,6 +155,73 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     table_work(&s->dbs[key->db]->keys, KEYS_A_WORK); /* nobody else makes the table grow meanwhile */
     publish_memory(l);
     return true;
+}
+
+/* To the loader of another shard, whose thread makes it. */
+static bool pass_on(struct loader *l, struct rdb_source *x, const struct rdb_key *key, uint64_t hash, uint32_t to) {
+    const uint8_t *value = x->at;
+    if (!rdb_skip_value(x, key->type)) return false;
+    struct passed_key k = {.hash = hash,
+        .offset = x->offset - (uint64_t)(x->end - x->at),
+        .expire_at_ms = key->expire_at_ms,
+        .value_size = (size_t)(x->at - value),
+        .name_size = (uint32_t)key->size,
+        .db = key->db,
+        .type = key->type,
+        .name = key->name,
+        .value = value};
+    return passing_put(loading.passing, l->shard->id, to, &k) || rdb_wrong(x, "out of memory");
+}
+
+static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
+    struct loader *l = arg;
+    struct arg name = {.p = key->name, .size = (uint32_t)key->size};
+    uint64_t hash = hash_key(&server.secret, key->name, key->size);
+    uint32_t owner = route_shard(route_slot(&server.secret, &name, hash), server.n_threads);
+    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
+    if (owner == l->shard->id) return make_key(l, x, key, hash);
+    return key->claimed ? pass_on(l, x, key, hash, owner) : rdb_skip_value(x, key->type);
+}
+
+static bool make_passed_key(struct loader *l, const struct passed_key *k, struct rdb_source *why) {
+    struct rdb_key key = {.name = k->name, .size = k->name_size, .db = k->db, .type = k->type, .expire_at_ms = k->expire_at_ms};
+    struct rdb_source x = {.at = k->value, .end = k->value + k->value_size, .offset = k->offset};
+    if (make_key(l, &x, &key, k->hash)) return true;
+    rdb_wrong(&x, "a value that can't be read");
+    rdb_name_key(&x, k->name, k->name_size);
+    memcpy(why->why, x.why, sizeof why->why);
+    return false;
+}
+
+/* Of all bundles of the list, which are gone then. False: why says what is wrong. */
+static bool make_passed(struct loader *l, struct bundle *list, struct rdb_source *why) {
+    bool good = true;
+    struct passed_key k;
+    for (; list; list = bundle_drop(loading.passing, list))
+        for (size_t at = 0; good && bundle_next(list, &at, &k);) good = make_passed_key(l, &k, why);
+    return good;
+}
+
+/* Who comes first to a chunk reads it; what came for this loader is made first, so that it does not pile up. */
+static bool claim(void *arg, struct rdb_source *x, uint64_t number, bool *mine) {
+    struct loader *l = arg;
+    uint64_t free = number;
+    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
+    if (!make_passed(l, passing_take(loading.passing, l->shard->id), x)) return false;
+    l->gave_up = passing_failed(loading.passing);
+    if (l->gave_up) return rdb_wrong(x, "another part of it can't be read");
+    *mine = atomic_compare_exchange_strong(&loading.chunk, &free, number + 1);
+    return true;
+}
+
+/* Behind the last chunk: what others have read for this loader. */
+static bool make_rest(struct loader *l) {
+    struct rdb_source x = {0};
+    bool good = true;
+    passing_end(loading.passing, l->shard->id);
+    for (struct bundle *list; good && (list = passing_await(loading.passing, l->shard->id));) good = make_passed(l, list, &x);
+    if (!good) memcpy(l->why, x.why, sizeof x.why);
+    return good;
 }
 
 static void note_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size) {
@@ -205,7 +266,9 @@ static void read_file(struct loader *l) {
     bool first = !l->shard->id;
     struct rdb_walk w = {
         .key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first, .skip_unknown = config_current()->rdb_skip_unknown};
-    l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
+    w.claims = loading.passing ? claim : NULL;
+    l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why) && (!loading.passing || make_rest(l));
+    if (!l->good && loading.passing) passing_fail(loading.passing);
     if (first && w.functions)
         log_line(LOG_WARNING_LEVEL, "Libraries of functions that were passed over, as there are no functions yet: %llu",
             (unsigned long long)w.functions);
@@ -250,7 +313,7 @@ static bool prepare(struct loader *l, struct shard *s, const struct config *c) {
         .zset_entries = c->zset_max_listpack_entries,
         .zset_value = c->zset_max_listpack_value};
     l->keys = l->expired = l->skipped = 0;
-    l->good = false;
+    l->good = l->gave_up = false;
     l->why[0] = 0;
     publish(&l->offset, 0);
     if (!l->published.dbs) l->published.dbs = calloc(s->n_dbs, sizeof *l->published.dbs);
@@ -276,6 +339,8 @@ static bool prepare_all(const struct config *c) {
     if (loading.tells < 0 || !loading.loaders) return false;
     for (uint32_t i = 0; i < server.n_threads; i++)
         if (!prepare(&loading.loaders[i], server.threads[i]->shard, c)) return false;
+    if (server.n_threads > 1 && !(loading.passing = passing_new(server.n_threads))) return false;
+    atomic_store(&loading.chunk, 0);
     config_lift_memory_limit(); /* what was there must be there again */
     atomic_store(&loading.began_s, now_realtime_ms() / 1000);
     atomic_store_explicit(&loading.running, true, memory_order_release);
@@ -338,7 +403,7 @@ static bool wait_while(bool (*is_so)(void), int signals) {
 static bool all_good(bool fatal) {
     for (uint32_t i = 0; i < server.n_threads; i++) {
         const struct loader *l = &loading.loaders[i];
-        if (l->good) continue;
+        if (l->good || l->gave_up) continue;
         log_line(LOG_WARNING_LEVEL, "%s loading the DB %s: %s.%s", fatal ? "Fatal error" : "Error", loading.path, l->why,
             fatal ? " Exiting." : "");
         return false;
@@ -348,6 +413,8 @@ static bool all_good(bool fatal) {
 
 static void join_all(void) {
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(loading.loaders[i].handle, NULL);
+    passing_free(loading.passing);
+    loading.passing = NULL;
 }
 
 static void sum_up(void) {

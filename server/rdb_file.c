@@ -12,6 +12,12 @@
 
 #define BLOCK ((size_t)1 << 20)
 #define HEAD 9u
+/* What is read at once behind a jump, and beyond a chunk: enough for the next mark. Twice as much each time, up to a block. */
+#define BLOCK_AFTER_JUMP ((size_t)4 << 10)
+/* A longer chunk is not claimed, as its reader holds all of it: everybody reads it. */
+#define CLAIMED_MAX ((uint64_t)8 << 20)
+/* Behind the mark of a chunk, and behind a chunk, the database must be told. */
+#define NO_DATABASE UINT32_MAX
 #define KEY_SHOWN 64u /* bytes of a key in a message */
 /* The first version with a checksum. */
 #define CHECKSUM_VERSION 5
@@ -24,8 +30,15 @@ struct file {
     const uint8_t *unchecked; /* from here to source.at the checksum is to be gone on with */
     uint64_t crc;
     struct rdb_walk *walk;
+    size_t block; /* to be read next */
     uint32_t db;
+    int64_t expire_at_ms; /* of the next key */
     struct rdb_text key, aux;
+    /* Chunks. In one, the source ends where it does. */
+    uint64_t chunks; /* that could be claimed, so far */
+    bool in_chunk, claimed;
+    size_t hidden;   /* bytes behind the chunk that were read already */
+    uint64_t behind; /* that were not */
 };
 
 /* ---- the bytes ---- */
@@ -51,11 +64,13 @@ static bool more(struct rdb_source *x, size_t n) {
     size_t have = (size_t)(x->end - x->at);
     check_to_here(f);
     memmove(f->bytes, x->at, have);
-    if (!make_room(f, n < BLOCK ? BLOCK : n)) return false;
+    size_t block = f->block;
+    if (block < BLOCK) f->block = block * 2;
+    if (!make_room(f, n < block ? block : n)) return false;
     x->at = f->unchecked = f->bytes;
     x->end = f->bytes + have;
     while (have < n) {
-        size_t room = f->capacity - have;
+        size_t room = (n < block ? block : n) - have;
         ssize_t got = read(f->fd, f->bytes + have, room < x->left ? room : x->left);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return rdb_wrong(x, strerror(errno));
@@ -114,31 +129,109 @@ static bool skip_old_function(struct rdb_source *x) {
     return skip_strings(x, 2) && rdb_get_length(x, &described) && skip_strings(x, described ? 2 : 1);
 }
 
-/* Says at which key it went wrong. */
-static void name_key(struct file *f) {
-    struct rdb_source *x = &f->source;
+void rdb_name_key(struct rdb_source *x, const char *key, size_t size) {
     char name[KEY_SHOWN + 1];
-    size_t n = f->key.size < KEY_SHOWN ? f->key.size : KEY_SHOWN, said = strlen(x->why);
-    for (size_t i = 0; i < n; i++) name[i] = f->key.p[i] >= ' ' && f->key.p[i] <= '~' ? f->key.p[i] : '?';
+    size_t n = size < KEY_SHOWN ? size : KEY_SHOWN, said = strlen(x->why);
+    for (size_t i = 0; i < n; i++) name[i] = key[i] >= ' ' && key[i] <= '~' ? key[i] : '?';
     name[n] = 0;
-    snprintf(x->why + said, sizeof x->why - said, ", in key '%s'%s", name, n < f->key.size ? "..." : "");
+    snprintf(x->why + said, sizeof x->why - said, ", in key '%s'%s", name, n < size ? "..." : "");
 }
 
-static bool read_key(struct file *f, uint8_t type, int64_t expire_at_ms) {
+static bool read_key(struct file *f, uint8_t type) {
     struct rdb_source *x = &f->source;
+    if (f->db == NO_DATABASE) return rdb_wrong(x, "a key before its database, in a chunk or behind one");
     if (!rdb_get_string_kept(x, &f->key)) return false;
-    struct rdb_key key = {.name = f->key.p, .size = f->key.size, .db = f->db, .type = type, .expire_at_ms = expire_at_ms};
+    struct rdb_key key = {
+        .name = f->key.p, .size = f->key.size, .db = f->db, .type = type, .claimed = f->claimed, .expire_at_ms = f->expire_at_ms};
+    f->expire_at_ms = EXPIRY_NONE;
     if (f->walk->key(f->walk->arg, x, &key)) return true;
     rdb_wrong(x, "a value that can't be read");
-    name_key(f);
+    rdb_name_key(x, f->key.p, f->key.size);
     return false;
+}
+
+/* ---- chunks ---- */
+
+static void forget_place(struct file *f) {
+    f->db = NO_DATABASE;
+    f->expire_at_ms = EXPIRY_NONE;
+}
+
+static void enter_chunk(struct file *f, uint64_t n, bool claimed) {
+    struct rdb_source *x = &f->source;
+    uint64_t have = (uint64_t)(x->end - x->at), unread = n > have ? n - have : 0;
+    f->in_chunk = true;
+    f->claimed = claimed;
+    f->hidden = n < have ? have - n : 0;
+    f->behind = x->left - unread;
+    x->end -= f->hidden;
+    x->offset -= f->hidden;
+    x->left = unread;
+}
+
+static void leave_chunk(struct file *f) {
+    struct rdb_source *x = &f->source;
+    f->in_chunk = f->claimed = false;
+    x->end += f->hidden;
+    x->offset += f->hidden;
+    x->left = f->behind;
+    forget_place(f);
+}
+
+static bool jump(struct file *f, uint64_t n) {
+    struct rdb_source *x = &f->source;
+    uint64_t have = (uint64_t)(x->end - x->at);
+    if (f->walk->checks || n <= have) return rdb_skip(x, n); /* the checksum needs the bytes */
+    if (lseek(f->fd, (off_t)(n - have), SEEK_CUR) < 0) return rdb_wrong(x, strerror(errno));
+    x->at = f->unchecked = x->end;
+    x->left -= n - have;
+    x->offset += n - have;
+    f->block = BLOCK_AFTER_JUMP;
+    return true;
+}
+
+/* All of it is read at once: what is passed on to others is there as long as its key is looked at. */
+static bool read_ahead(struct file *f, uint64_t n) {
+    if (!f->walk->checks) f->block = n + BLOCK_AFTER_JUMP;
+    return rdb_need(&f->source, n);
+}
+
+/* Behind a mark. n: the bytes of the chunk; 0: it doesn't say. */
+static bool begin_chunk(struct file *f, uint64_t n) {
+    struct rdb_source *x = &f->source;
+    bool mine = false;
+    if (f->in_chunk) return rdb_wrong(x, "a chunk within a chunk");
+    forget_place(f);
+    if (!n) return true;
+    if (n > (uint64_t)(x->end - x->at) + x->left) return rdb_wrong(x, "the data end in the middle of a chunk");
+    if (f->walk->claims && n <= CLAIMED_MAX) {
+        if (!f->walk->claims(f->walk->arg, x, f->chunks++, &mine)) return false;
+        if (!mine) return jump(f, n);
+        if (!read_ahead(f, n)) return false;
+    }
+    enter_chunk(f, n, mine);
+    return true;
+}
+
+/* What a mark says; 0: nothing, or something else. */
+static uint64_t marked_bytes(const struct rdb_text *t) {
+    uint64_t n = 0;
+    if (t->size != RDB_CHUNK_DIGITS) return 0;
+    for (size_t i = 0; i < t->size; i++) {
+        if (t->p[i] < '0' || t->p[i] > '9') return 0;
+        n = n * 10 + (uint64_t)(t->p[i] - '0');
+    }
+    return n;
 }
 
 static bool read_aux(struct file *f) {
     struct rdb_text value = {0};
-    if (!f->walk->aux) return skip_strings(&f->source, 2);
-    bool good = rdb_get_string_kept(&f->source, &f->aux) && rdb_get_string(&f->source, &value);
-    if (good) f->walk->aux(f->walk->arg, f->aux.p, f->aux.size, value.p, value.size);
+    if (!rdb_get_string_kept(&f->source, &f->aux)) return false;
+    bool mark = f->aux.size == strlen(RDB_CHUNK_MARK) && !memcmp(f->aux.p, RDB_CHUNK_MARK, f->aux.size);
+    if (!mark && !f->walk->aux) return rdb_skip_string(&f->source);
+    bool good = rdb_get_string(&f->source, &value);
+    if (good && mark) good = begin_chunk(f, marked_bytes(&value));
+    else if (good) f->walk->aux(f->walk->arg, f->aux.p, f->aux.size, value.p, value.size);
     rdb_text_drop(&value);
     return good;
 }
@@ -151,26 +244,26 @@ static bool skip_module_aux(struct file *f) {
 
 static bool walk(struct file *f) {
     struct rdb_source *x = &f->source;
-    int64_t expire_at_ms = EXPIRY_NONE;
     if (!read_head(f)) return false;
     for (;;) {
         uint8_t what, byte;
         uint64_t n;
         bool good;
+        if (f->in_chunk && x->at == x->end && !x->left) leave_chunk(f);
         if (!rdb_get_byte(x, &what)) return false;
         switch (what) {
-        case RDB_END: return read_end(f);
+        case RDB_END: return f->in_chunk ? rdb_wrong(x, "the end of the file within a chunk") : read_end(f);
         case RDB_SELECT:
             good = rdb_get_length(x, &n);
-            f->db = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+            f->db = n < NO_DATABASE ? (uint32_t)n : NO_DATABASE - 1;
             break;
         case RDB_EXPIRES_S:
             good = rdb_get_little(x, 4, &n);
-            expire_at_ms = (int64_t)(int32_t)n * 1000;
+            f->expire_at_ms = (int64_t)(int32_t)n * 1000;
             break;
         case RDB_EXPIRES_MS:
             good = rdb_get_little(x, 8, &n);
-            expire_at_ms = (int64_t)n == EXPIRY_NONE ? EXPIRY_NONE - 1 : (int64_t)n;
+            f->expire_at_ms = (int64_t)n == EXPIRY_NONE ? EXPIRY_NONE - 1 : (int64_t)n;
             break;
         case RDB_RESIZE: good = skip_lengths(x, 2); break;
         case RDB_SLOT_INFO: good = skip_lengths(x, 3); break;
@@ -183,7 +276,7 @@ static bool walk(struct file *f) {
         case RDB_MODULE_AUX: good = skip_module_aux(f); break;
         case RDB_IDLE: good = skip_lengths(x, 1); break;
         case RDB_FREQUENCY: good = rdb_get_byte(x, &byte); break;
-        default: good = read_key(f, what, expire_at_ms); expire_at_ms = EXPIRY_NONE;
+        default: good = read_key(f, what);
         }
         if (!good) return false;
     }
@@ -202,6 +295,8 @@ bool rdb_file_walk(const char *path, struct rdb_walk *w, char *why, size_t why_s
     f.source = (struct rdb_source){.left = (uint64_t)st.st_size, .more = more, .arg = &f};
     f.bytes = mi_malloc(BLOCK);
     f.capacity = f.bytes ? BLOCK : 0;
+    f.block = BLOCK;
+    f.expire_at_ms = EXPIRY_NONE;
     f.source.at = f.source.end = f.unchecked = f.bytes;
     bool good = f.bytes ? walk(&f) : rdb_wrong(&f.source, "out of memory");
     if (!good) snprintf(why, why_size, "%s", f.source.why);

@@ -14,6 +14,7 @@ struct rdb_key {
     size_t size;
     uint32_t db;
     uint8_t type;         /* enum rdb_type */
+    bool claimed;         /* it is in a chunk that this walk claimed: all of the value is there */
     int64_t expire_at_ms; /* EXPIRY_NONE */
 };
 
@@ -26,6 +27,8 @@ typedef void rdb_visit_aux(void *arg, const char *name, size_t name_size, const 
 struct rdb_walk {
     rdb_visit_key *key;
     rdb_visit_aux *aux; /* NULL: is passed over */
+    /* Whether this walk reads chunk `number` (from 0), or jumps over it. NULL: it reads all. False: x->why says what is wrong. */
+    bool (*claims)(void *arg, struct rdb_source *x, uint64_t number, bool *mine);
     void *arg;
     bool checks;       /* the checksum is compared, if there is one */
     bool skip_unknown; /* modules' auxiliary data are passed over, else wrong */
@@ -35,6 +38,9 @@ struct rdb_walk {
     bool has_checksum;
     uint64_t functions, module_aux; /* that were passed over */
 };
+
+/* Notes in which key it went wrong. */
+void rdb_name_key(struct rdb_source *x, const char *name, size_t size);
 
 /* True: the file is whole. False: why says where and what is wrong. */
 bool rdb_file_walk(const char *path, struct rdb_walk *w, char *why, size_t why_size);

@@ -53,4 +53,9 @@ enum rdb_type {
 enum { RDB_LENGTH_6 = 0, RDB_LENGTH_14 = 1, RDB_LENGTH_32 = 0x80, RDB_LENGTH_64 = 0x81, RDB_ENCODED = 0xc0 };
 enum { RDB_INT_8 = 0, RDB_INT_16 = 1, RDB_INT_32 = 2, RDB_LZF = 3 };
 
+/* An auxiliary field before a chunk: how many bytes come behind it, in 8 digits (0: it doesn't say). A chunk can be read for itself: whole keys, no chunk within it;
+ * behind the mark, and behind the chunk, the database is told anew. Other servers pass over the field. */
+#define RDB_CHUNK_MARK "darter-chunk"
+#define RDB_CHUNK_DIGITS 8u
+
 #endif

@@ -162,6 +162,17 @@ bool rdb_put_aux(struct rdb_buffer *b, const char *name, const char *value) {
     return rdb_put_byte(b, RDB_AUX) && rdb_put_string(b, name, strlen(name), false) && rdb_put_string(b, value, strlen(value), false);
 }
 
+/* The opcode, and two strings with a byte of length each. */
+#define CHUNK_MARK_BYTES (3u + sizeof RDB_CHUNK_MARK - 1 + RDB_CHUNK_DIGITS)
+
+bool rdb_put_chunk_mark(struct rdb_buffer *b) { return rdb_put_aux(b, RDB_CHUNK_MARK, "00000000"); }
+
+void rdb_fill_chunk_mark(struct rdb_buffer *b) {
+    size_t n = b->length - CHUNK_MARK_BYTES;
+    if (n >= 100000000) return; /* it would not fit */
+    for (uint8_t *p = b->bytes + CHUNK_MARK_BYTES; n; n /= 10) *--p = (uint8_t)('0' + n % 10);
+}
+
 bool rdb_put_head(struct rdb_buffer *b, unsigned version) {
     char head[] = {'R', 'E', 'D', 'I', 'S', '0', '0', (char)('0' + version / 10), (char)('0' + version % 10)};
     return rdb_put_bytes(b, head, sizeof head);

@@ -42,6 +42,9 @@ bool rdb_put_aux(struct rdb_buffer *b, const char *name, const char *value);
 
 /* The head of a file of this version; of the database; of its number of keys; the end, but the checksum. */
 bool rdb_put_head(struct rdb_buffer *b, unsigned version);
+/* The mark of a chunk (rdb.h): put first, into an empty buffer; and filled in when all of the chunk is behind it, unless that is too long for its digits. */
+bool rdb_put_chunk_mark(struct rdb_buffer *b);
+void rdb_fill_chunk_mark(struct rdb_buffer *b);
 bool rdb_put_select(struct rdb_buffer *b, uint32_t db);
 bool rdb_put_resize(struct rdb_buffer *b, uint64_t keys, uint64_t expiring);
 bool rdb_put_end(struct rdb_buffer *b);

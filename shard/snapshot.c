@@ -17,6 +17,7 @@
 
 void snapshot_put_chunk(struct shard *s, struct snapshot *x) {
     if (!x->chunk.length) return;
+    rdb_fill_chunk_mark(&x->chunk);
     x->stats.bytes += x->chunk.length;
     x->sink.put(x->sink.arg, s, &x->chunk, SNAPSHOT_WHOLE, 0);
     snapshot_look_for_room(x);
@@ -34,6 +35,7 @@ bool snapshot_write_entry(struct shard *s, struct snapshot *x, uint32_t number, 
     struct rdb_buffer *b = &x->chunk;
     size_t before = b->length;
     struct rdb_entry_options o = {.compress = compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, e) : RDB_NO_IDLE};
+    if (!before && !rdb_put_chunk_mark(b)) return false;
     if (x->chunk_db != number) {
         if (!rdb_put_select(b, number)) return false;
         x->chunk_db = number;

@@ -106,13 +106,15 @@ void snapshot_values_drop(struct shard *s, struct snapshot *x) {
 static bool begin(struct snapshot *x, struct shard *s, struct snapshot_value *v) {
     struct rdb_entry_options o = {.compress = x->compress, .idle_s = x->idle ? (int64_t)key_idle_s(s, v->entry) : RDB_NO_IDLE};
     v->begun = true;
-    if (!rdb_put_select(&v->bytes, v->number) || !rdb_put_entry_head(&v->bytes, v->entry, &o)) return false;
+    if (!rdb_put_chunk_mark(&v->bytes) || !rdb_put_select(&v->bytes, v->number) || !rdb_put_entry_head(&v->bytes, v->entry, &o))
+        return false;
     rdb_value_begin(&v->value, v->entry, x->compress);
     return true;
 }
 
 static void put_piece(struct shard *s, struct snapshot *x, struct snapshot_value *v, bool last) {
     enum snapshot_part part = !last ? SNAPSHOT_PIECE : v->stream ? SNAPSHOT_LAST : SNAPSHOT_WHOLE;
+    if (part == SNAPSHOT_WHOLE) rdb_fill_chunk_mark(&v->bytes); /* a stream's doesn't say how long it is */
     if (part == SNAPSHOT_PIECE && !v->stream) v->stream = x->sink.new_stream(x->sink.arg);
     x->stats.bytes += v->bytes.length;
     x->sink.put(x->sink.arg, s, &v->bytes, part, v->stream);

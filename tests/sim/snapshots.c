@@ -79,10 +79,20 @@ static void read_key(struct world *w, struct source *x, uint32_t db, int64_t dea
     if (s) s->written = true;
 }
 
+/* It says how many bytes come behind it. */
+static bool take_mark(struct source *x) {
+    char text[64];
+    unsigned what = (unsigned)take(x, 1);
+    uint32_t size = take_string(x, text, sizeof text);
+    if (what != RDB_AUX || size != strlen(RDB_CHUNK_MARK) || strcmp(text, RDB_CHUNK_MARK)) return false;
+    return take_string(x, text, sizeof text) == RDB_CHUNK_DIGITS && strtoull(text, NULL, 10) == (uint64_t)(x->end - x->at);
+}
+
 static void read_chunk(struct world *w, const struct rdb_buffer *b) {
     struct source x = {b->bytes, b->bytes + b->length};
     uint32_t db = DBS;
     int64_t deadline_ms = EXPIRY_NONE;
+    if (!take_mark(&x)) is_wrong(w, "a chunk of a snapshot has no mark, or one of another length");
     while (x.at < x.end) {
         unsigned what = (unsigned)take(&x, 1);
         if (what == RDB_SELECT) db = (uint32_t)take(&x, 1);
