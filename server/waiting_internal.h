@@ -89,8 +89,9 @@ struct waiting {
     uint64_t taking;         /* the state; 0: it has not begun */
     struct serving *serving; /* or NULL */
     bool in_time_table, failed, served, dropped;
-    bool listed; /* it stands in its queue already: it was told to try */
-    bool tries;  /* MESSAGE_SERVED says so: nothing was taken. The shard's, until the message is read */
+    bool listed;   /* it stands in its queue already: it was told to try */
+    bool tries;    /* MESSAGE_SERVED says so: nothing was taken. The shard's, until the message is read */
+    bool given_up; /* the same: its client had left, or sent no more, and there is no reply */
     enum { ENDS_NOT, ENDS_NOTHING, ENDS_ERROR, ENDS_LEFT } ends; /* what wanted to end it while a shard had its claim */
     void *moved;                                                 /* the copy */
     struct reply reply;                                          /* what was taken */

@@ -144,6 +144,8 @@ void waiting_end_served(struct thread *t, struct waiting *x) {
     client_memory_forget_aside(k->conn, &x->counted);
     if (!k->no_reply) reply_take(task_output(t, k), &x->reply, 0, x->reply.size);
     k->conn->out.failed |= x->reply.failed;
+    waiting_unpark(t, x);
+    if (x->given_up) conn_close(k->conn, true); /* as one that parks when its client sends no more: what is behind it is not run */
     waiting_end(t, x);
 }
 

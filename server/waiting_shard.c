@@ -203,6 +203,7 @@ bool waiting_serve_slice(struct thread *t) {
         return false;
     }
     if (given_up) reply_cut(s, &x->reply, 0);
+    x->given_up = given_up;
     x->serving = NULL;
     run_leave(s, &v->member);
     mi_free(v);

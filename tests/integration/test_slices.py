@@ -1,6 +1,7 @@
 """What takes long goes on in slices: other clients have their turn between them."""
 
 import select
+import socket
 
 import pytest
 
@@ -648,6 +649,32 @@ def test_who_leaves_while_it_is_served_takes_all_or_nothing_along(server, kind, 
         if nothing:
             break
     assert nothing
+
+
+@pytest.mark.several_threads
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('kind', WAITERS)
+def test_who_sends_no_more_while_it_is_served_gets_all_replies_or_none(server, kind):
+    """It is not parked yet when the key comes, and has sent its last by then. If its elements stay, what it sent behind is not run: its reply would be taken for theirs."""
+    pop, end, read, count = WAITERS[kind]
+    c = server.client(timeout=PATIENCE)
+    KINDS[kind][0](c, 'all')
+    seen = set()
+    for n in range(400):
+        keys = ['k%d:%d' % (i, n) for i in range(4)]
+        slow = server.client(timeout=PATIENCE)
+        c.command('COPY', 'all', '{all}of')
+        slow.send(encode(pop, 0, 4, *keys, end, 'COUNT', 1 << 40) + encode('ECHO', 'behind'))
+        slow.socket.shutdown(socket.SHUT_WR)
+        c.command('RENAME', '{all}of', keys[n % 4])
+        replies, closed = slow.read_to_end()
+        left = c.command(count, keys[n % 4])
+        seen.add(left)
+        assert closed and left in (0, N_COPIED)
+        assert replies == b'' if left else replies.endswith(b'$6\r\nbehind\r\n') and len(replies) > N_COPIED, (n, replies[:50])
+        c.command('DEL', *keys)
+        slow.close()
+    assert N_COPIED in seen
 
 
 @pytest.mark.limit(300)
