@@ -127,12 +127,19 @@ static void give_spare(struct thread *t, struct reply *r) {
     *r = (struct reply){0};
 }
 
+void conn_drop_unwanted(struct thread *t) {
+    struct reply *r = &t->scratch;
+    for (uint32_t i = 0; i < r->n_refs; i++)
+        if (r->refs[i].blob) outbox_release_blob(t, r->refs[i].blob);
+    r->size = r->n_refs = r->refs_bytes = 0;
+    r->failed = false;
+}
+
 struct reply *conn_output(struct thread *t, struct conn *c, bool aside) {
     struct reply *r = &c->out;
     if (aside) {
         r = &t->scratch;
-        r->size = 0;
-        r->failed = false;
+        conn_drop_unwanted(t);
     } else if (!r->p) conn_take_spare(t, c);
     r->resp = c->resp;
     return r;

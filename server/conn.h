@@ -117,6 +117,8 @@ uint64_t conn_memory(const struct conn *c);
 
 /* The connection's output, with a buffer and its protocol; aside: the thread's scratch, emptied, instead. */
 struct reply *conn_output(struct thread *t, struct conn *c, bool aside);
+/* Gives back what a reply that went aside refers to; the next one does so, too. */
+void conn_drop_unwanted(struct thread *t);
 /* Where a reply that is made now goes; after writing call conn_reply_end. */
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);

@@ -383,11 +383,6 @@ static void forget_watched(struct exec *x, const struct spread *held) {
     }
 }
 
-static void drop_unwanted(struct thread *t, struct reply *r) {
-    for (uint32_t i = 0; i < r->n_refs; i++) outbox_release_blob(t, r->refs[i].blob);
-    r->size = r->n_refs = r->refs_bytes = 0;
-}
-
 static struct reply *held_output(struct thread *t, struct task *k, struct exec *x) {
     struct reply *r = conn_output(t, course_conn(k), is_muted(x->conn));
     x->reply_at = r->size;
@@ -399,7 +394,7 @@ static void held_one_done(struct thread *t, struct exec *x, struct reply *r) {
     x->results[x->at].cycles = cycles_now() - x->started;
     x->results[x->at].db = x->conn->db;
     exec_count(t, x, x->at, r->p ? r->p + x->reply_at : "", r->size - x->reply_at);
-    if (r == &t->scratch) drop_unwanted(t, r);
+    if (r == &t->scratch) conn_drop_unwanted(t);
     x->at++;
 }
 

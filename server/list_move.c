@@ -1,11 +1,14 @@
 /* List commands over several keys: LMOVE, RPOPLPUSH, LMPOP; each also as waves of hops over several shards. */
 #include <mimalloc.h>
+#include <stdlib.h>
 
 #include "server/lists.h"
+#include "server/outbox.h"
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
 #include "server/waiting.h"
+#include "shard/blob.h"
 
 /* ---- LMOVE, RPOPLPUSH ---- */
 
@@ -17,14 +20,20 @@ bool read_ends(const struct hop *h, enum list_end *from, enum list_end *to, stru
     return false;
 }
 
+/* The blob of an element that has one. */
+static struct blob *blob_of(const char *text, uint32_t size) { return size >= BLOB_SHARE_MIN ? packed_blob(text) : NULL; }
+
 /* To another list first: what is refused there has not left. False: that is replied. */
-static bool push_moved(struct shard *s, struct key *k, enum list_end end, const char *text, uint32_t size, struct reply *r) {
+static bool push_moved(struct shard *s, struct key *k, enum list_end end, struct arg *text, struct reply *r) {
     struct list x = open_list(s, k);
-    struct list_load load = {0};
-    list_load_add(&load, size);
+    struct list_load load = {.n = 1, .bytes = PACKED_FAR_SIZE + 1};
+    if (!(text->flags & ARG_SHARED)) { /* else there is no more than that to be taken */
+        load = (struct list_load){0};
+        list_load_add(&load, text->size);
+    }
     if (!may_push(s, k, &x, &load, r)) return false;
     key_before_change(s, k, push_event(end));
-    if (list_push(&x, end, &(struct arg){.p = text, .size = size})) list_keep(s, k, &x);
+    if (list_push(&x, end, text)) list_keep(s, k, &x);
     else if (!list_store(s, k, &x, push_event(end))) return true;
     reply_refused(s, r);
     return false;
@@ -37,28 +46,33 @@ static void take_moved(struct shard *s, struct key *k, enum list_end end) {
     list_store(s, k, &x, pop_event(end));
 }
 
-/* Within one list. Its element can't be pushed from where it lies. */
+/* Within one list. An element can't be pushed from where it lies, unless that is a blob. */
 static void rotate(struct shard *s, struct key *k, enum list_end from, enum list_end to, struct reply *r) {
     struct list x = open_list(s, k);
     struct list_item i;
     char scratch[INT64_TEXT_SIZE], few[NODE_INLINE_MAX], *copy = few;
     uint32_t size;
     list_peek(&x, from, &i);
-    const char *text = list_text(&i, scratch, &size);
-    if (size > sizeof few) copy = mi_malloc(size);
-    if (!copy) {
-        reply_no_memory(r);
-        return;
+    struct arg text = {.p = list_text(&i, scratch, &size)};
+    text.size = size;
+    if (blob_of(text.p, size)) text.flags = ARG_SHARED;
+    else {
+        if (size > sizeof few) copy = mi_malloc(size);
+        if (!copy) {
+            reply_no_memory(r);
+            return;
+        }
+        memcpy(copy, text.p, size);
+        text.p = copy;
     }
-    memcpy(copy, text, size);
-    if (push_moved(s, k, to, copy, size, r)) {
-        reply_bulk(r, copy, size);
+    if (push_moved(s, k, to, &text, r)) {
+        reply_stored(r, text.p, size);
         take_moved(s, k, from);
     }
     if (copy != few) mi_free(copy);
 }
 
-/* From a list that is there. src->slot may be out of date. */
+/* From a list that is there. src->slot may be out of date. A long element is handed over with its blob, unless another shard is to have it while it is being sent. */
 static void move_one(
     struct shard *source, struct key *src, enum list_end from, struct shard *target, struct key *dst, enum list_end to, struct reply *r) {
     if (!is_list(src, r) || !is_list(dst, r)) return;
@@ -71,9 +85,16 @@ static void move_one(
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     list_peek(&l, from, &i);
-    const char *text = list_text(&i, scratch, &size);
-    if (!push_moved(target, dst, to, text, size, r)) return;
-    reply_bulk(r, text, size);
+    struct arg text = {.p = list_text(&i, scratch, &size)};
+    text.size = size;
+    struct blob *b = blob_of(text.p, size);
+    bool passes = b && source != target && blob_transfer(source->memory, target->memory, b, target->id);
+    if (b && (source == target || passes)) text.flags = ARG_SHARED;
+    if (!push_moved(target, dst, to, &text, r)) {
+        if (passes && !blob_transfer(target->memory, source->memory, b, source->id)) abort();
+        return;
+    }
+    reply_stored(r, text.p, size);
     src->slot = NULL; /* the insertion may have moved it */
     take_moved(source, src, from);
 }
@@ -108,14 +129,20 @@ static void move_at_once(struct shard *source, struct shard *target, struct hop 
 
 /* ---- over two shards ---- */
 
-/* What is carried from one to the other. */
+/* What is carried from one to the other: a copy, or of a long one a reference to its blob, which the target's shard copies in slices. */
 struct carried {
     enum list_end from, to;
     uint32_t size;
-    char text[];
+    struct blob *lent; /* NULL: the bytes are here; or they are the reply's by now */
+    struct blob *copy; /* the target's; NULL: not begun, or in its list */
+    size_t copied;
+    uint64_t reserved; /* bytes of the budget, for it */
+    char bytes[];
 };
 
-/* A copy of what is at the end of a list. NULL: no memory. */
+#define SLICE_COPIED (256u << 10)
+
+/* What is at the end of a list. NULL: no memory. */
 static struct carried *carry(struct shard *s, const struct key *k, enum list_end from, enum list_end to) {
     struct list l = open_list(s, k);
     struct list_item i;
@@ -123,25 +150,72 @@ static struct carried *carry(struct shard *s, const struct key *k, enum list_end
     uint32_t size;
     list_peek(&l, from, &i);
     const char *text = list_text(&i, scratch, &size);
-    struct carried *c = mi_malloc(sizeof *c + size);
+    struct blob *b = blob_of(text, size);
+    struct carried *c = mi_malloc(sizeof *c + (b ? 0 : size));
     if (!c) return NULL;
-    *c = (struct carried){from, to, size};
-    memcpy(c->text, text, size);
+    *c = (struct carried){.from = from, .to = to, .size = size, .lent = b};
+    if (b) b->refs++;
+    else memcpy(c->bytes, text, size);
     return c;
 }
 
-static void *copy_waited(struct shard *s, const struct hop *h) {
+static void drop_carried(struct thread *t, void *own) {
+    struct carried *c = own;
+    if (c->lent) outbox_release_blob(t, c->lent);
+    if (c->copy) blob_give_up(c->copy);
+    if (c->reserved) budget_give(&t->server->budget, c->reserved);
+    mi_free(c);
+}
+
+/* Room for a long one, which counts from here on, as the target's will. */
+static bool make_room(struct shard *s, struct carried *c) {
+    uint64_t bytes = s->leased == BUDGET_NONE ? 0 : blob_memory_for(c->size);
+    if (bytes && !budget_reserve(s->budget, bytes)) return false;
+    c->reserved = bytes;
+    c->copy = blob_receive(c->size);
+    return c->copy;
+}
+
+static enum hop_result put_carried(struct shard *s, struct key *k, struct carried *c, struct reply *r) {
+    struct arg text = {.p = c->bytes, .size = c->size};
+    if (!c->lent) {
+        push_moved(s, k, c->to, &text, r);
+        return HOP_DONE;
+    }
+    if (!c->copy && !make_room(s, c)) {
+        reply_refused(s, r);
+        return HOP_DONE;
+    }
+    size_t left = c->size - c->copied, n = left < SLICE_COPIED ? left : SLICE_COPIED;
+    memcpy(c->copy->bytes + c->copied, c->lent->bytes + c->copied, n);
+    c->copied += n;
+    if (n < left) return HOP_AGAIN;
+    if (c->reserved) budget_give(s->budget, c->reserved); /* it is asked for the list now */
+    c->reserved = 0;
+    text.p = c->copy->bytes;
+    text.flags = ARG_BLOB;
+    push_moved(s, k, c->to, &text, r);
+    if (!(text.flags & ARG_BLOB)) c->copy = NULL;
+    return HOP_DONE;
+}
+
+static void reply_carried(void *own, struct reply *r) {
+    struct carried *c = own;
+    if (!c->lent) reply_bulk(r, c->bytes, c->size);
+    else if (reply_lent_blob(r, c->lent)) c->lent = NULL;
+}
+
+static void *carry_waited(struct shard *s, const struct hop *h) {
     enum list_end from, to;
     struct key k;
     read_ends(h, &from, &to, NULL);
     return find_list(s, h, 0, &k) ? carry(s, &k, from, to) : NULL;
 }
 
-static void put_waited(struct shard *s, const struct hop *h, const void *copy, struct reply *r) {
-    const struct carried *c = copy;
+static enum hop_result put_waited(struct shard *s, const struct hop *h, void *carried, struct reply *r) {
     struct key k;
     find_list(s, h, 1, &k);
-    if (is_list(&k, r)) push_moved(s, &k, c->to, c->text, c->size, r);
+    return is_list(&k, r) ? put_carried(s, &k, carried, r) : HOP_DONE;
 }
 
 static void remove_waited(struct shard *s, const struct hop *h) {
@@ -151,18 +225,8 @@ static void remove_waited(struct shard *s, const struct hop *h) {
     if (find_list(s, h, 0, &k)) take_moved(s, &k, from);
 }
 
-static void reply_waited(const void *copy, struct reply *r) {
-    const struct carried *c = copy;
-    reply_bulk(r, c->text, c->size);
-}
-
 const struct moving list_moving = {
-    .all = move_at_once, .copy = copy_waited, .put = put_waited, .remove = remove_waited, .reply = reply_waited};
-
-static void drop_carried(struct thread *t, void *own) {
-    (void)t;
-    mi_free(own);
-}
+    .all = move_at_once, .carry = carry_waited, .put = put_waited, .remove = remove_waited, .reply = reply_carried, .drop = drop_carried};
 
 static enum hop_result look_at_source(struct shard *s, struct hop *h, struct reply *r) {
     struct carrier *x = steps_carrier(h);
@@ -184,11 +248,9 @@ static enum hop_result look_at_target(struct shard *s, struct hop *h, struct rep
 }
 
 static enum hop_result push_to_target(struct shard *s, struct hop *h, struct reply *r) {
-    const struct carried *c = steps_carrier(h)->own;
     struct key k;
     key_write_nth(s, h, 1, &k);
-    push_moved(s, &k, c->to, c->text, c->size, r);
-    return HOP_DONE;
+    return put_carried(s, &k, steps_carrier(h)->own, r);
 }
 
 static enum hop_result take_from_source(struct shard *s, struct hop *h, struct reply *r) {
@@ -224,11 +286,14 @@ bool lmove_steps(struct thread *t, struct task *k, struct reply *r) {
     }
     if (take_error(t, k, r)) return false;
     if (k->step == 3) {
-        const struct carried *c = x->own;
-        reply_bulk(r, c->text, c->size);
+        reply_carried(x->own, r);
         return false;
     }
-    if (k->step == 1) steps_wave_on(t, k, 1, push_to_target);
+    bool is_long = k->step == 1 && ((const struct carried *)x->own)->lent;
+    if (is_long) {
+        steps_new_wave(t, k);
+        steps_hop_in_slices(t, k, steps_shard_of(t, k, 1), push_to_target);
+    } else if (k->step == 1) steps_wave_on(t, k, 1, push_to_target);
     else steps_wave_on(t, k, 0, take_from_source);
     return true;
 }
@@ -307,6 +372,11 @@ struct chosen {
     bool found[];
 };
 
+static void drop_chosen(struct thread *t, void *own) {
+    (void)t;
+    mi_free(own);
+}
+
 static enum hop_result look_for_keys(struct shard *s, struct hop *h, struct reply *r) {
     const struct carrier *x = steps_carrier(h);
     struct chosen *c = x->own;
@@ -341,7 +411,7 @@ bool lmpop_steps(struct thread *t, struct task *k, struct reply *r) {
     if (k->step == 0) {
         if (!read_pop(k->argv, k->argc, 1, &asked, r)) return false;
         x->own = mi_calloc(1, sizeof *c + k->n_keys);
-        x->drop_own = drop_carried;
+        x->drop_own = drop_chosen;
         if (!x->own || !steps_find_shards(t, k)) {
             reply_no_memory(r);
             return false;

@@ -120,17 +120,28 @@ static bool room_for_ref(struct reply *r) {
     return true;
 }
 
+/* With room for it; the reference is the caller's to count. */
+static bool refer(struct reply *r, struct blob *b, size_t start, size_t size) {
+    header(r, '$', (int64_t)size);
+    if (r->failed) return false;
+    r->refs[r->n_refs++] = (struct reply_ref){.at = r->size, .blob = b, .start = start, .size = size};
+    r->refs_bytes += size;
+    REPLY_LITERAL(r, "\r\n");
+    return true;
+}
+
 void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size) {
     if (size < BLOB_SHARE_MIN || r->failed || !room_for_ref(r)) {
         reply_bulk(r, b->bytes + start, size);
         return;
     }
-    header(r, '$', (int64_t)size);
-    if (r->failed) return;
-    b->refs++;
-    r->refs[r->n_refs++] = (struct reply_ref){.at = r->size, .blob = b, .start = start, .size = size};
-    r->refs_bytes += size;
-    REPLY_LITERAL(r, "\r\n");
+    if (refer(r, b, start, size)) b->refs++;
+}
+
+bool reply_lent_blob(struct reply *r, struct blob *b) {
+    if (!r->failed && room_for_ref(r)) return refer(r, b, 0, b->size);
+    r->failed = true;
+    return false;
 }
 
 void reply_stored_large(struct reply *r, const char *text, uint32_t size) {

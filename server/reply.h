@@ -66,6 +66,8 @@ void reply_bulk_text(struct reply *r, const char *text); /* up to its NUL */
 void reply_bulk_int(struct reply *r, int64_t v);         /* as a bulk of decimal digits */
 /* Bytes [start, start + size) of a blob, as a bulk; counts a reference if it is worth it, so only on the blob's shard. */
 void reply_bulk_blob(struct reply *r, struct blob *b, size_t start, size_t size);
+/* All of a blob, as a bulk, with a reference that the caller has: on any thread. False: that was not taken (failed). */
+bool reply_lent_blob(struct reply *r, struct blob *b);
 /* A bulk of what a container stores (as packed_text and its kin told it): a long one is a blob's, which is referred to. Only on the container's shard. */
 void reply_stored_large(struct reply *r, const char *text, uint32_t size);
 static inline void reply_stored(struct reply *r, const char *text, uint32_t size) {

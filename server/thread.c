@@ -530,6 +530,7 @@ void thread_drop_conns(struct thread *t) {
     for (struct conn *c = t->conns; c; c = c->next)
         if (c->task) task_drop(c->task, t->n_threads);
     outbox_end(t);
+    conn_drop_unwanted(t);
     while (t->conns) {
         struct conn *c = t->conns;
         t->conns = c->next;

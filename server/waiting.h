@@ -23,12 +23,14 @@ struct waiting_for {
 struct moving {
     /* All of it; both shards are at hand, and may be the same. */
     void (*all)(struct shard *source, struct shard *target, struct hop *h, struct reply *r);
-    /* Step by step, over two shards, under intents on both keys. A copy of what would be taken, for mi_free; NULL: no memory. */
-    void *(*copy)(struct shard *source, const struct hop *h);
-    /* Puts the copy into the target. Or appends an error, and nothing has changed. */
-    void (*put)(struct shard *target, const struct hop *h, const void *copy, struct reply *r);
+    /* Step by step, over two shards, under intents on both keys. What would be taken, as a copy or by reference; NULL: no memory. */
+    void *(*carry)(struct shard *source, const struct hop *h);
+    /* Puts that into the target, in slices if it is long. Or appends an error, and nothing has changed. */
+    enum hop_result (*put)(struct shard *target, const struct hop *h, void *carried, struct reply *r);
     void (*remove)(struct shard *source, const struct hop *h);
-    void (*reply)(const void *copy, struct reply *r);
+    /* On the connection's thread, each. */
+    void (*reply)(void *carried, struct reply *r);
+    void (*drop)(struct thread *t, void *carried);
 };
 
 /* What makes a blocking command. Its row has .plan = PLAN_BLOCKING, .blocking = this, .on_shard = waiting_at_once, and a key spec. */

@@ -93,7 +93,7 @@ struct waiting {
     bool tries;    /* MESSAGE_SERVED says so: nothing was taken. The shard's, until the message is read */
     bool given_up; /* the same: its client had left, or sent no more, and there is no reply */
     enum { ENDS_NOT, ENDS_NOTHING, ENDS_ERROR, ENDS_LEFT } ends; /* what wanted to end it while a shard had its claim */
-    void *moved;                                                 /* the copy */
+    void *moved;                                                 /* what moving->carry() gave */
     struct reply reply;                                          /* what was taken */
     struct aside_count counted;                                  /* of it */
 };

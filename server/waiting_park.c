@@ -55,11 +55,11 @@ static struct request *request_new(
 void waiting_free(struct waiting *x) {
     for (uint32_t s = 0; x->halves && s < server.n_threads; s++)
         if (x->halves[s]) half_free(x->halves[s]);
+    if (x->moved) x->request->row->blocking->moving->drop(server.threads[x->message.from], x->moved);
     if (x->request) request_release(x->request);
     for (uint32_t i = 0; i < x->reply.n_refs; i++)
         if (x->reply.refs[i].blob) outbox_release_blob(server.threads[x->message.from], x->reply.refs[i].blob);
     reply_drop(&x->reply);
-    mi_free(x->moved);
     mi_free(x->serving);
     mi_free(x->halves);
     mi_free(x);

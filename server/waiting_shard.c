@@ -95,15 +95,14 @@ enum hop_result waiting_copy_piece(struct shard *s, struct hop *h, struct reply 
     enum readiness ready = q->row->blocking->ready(s, &q->hop, 0);
     if (ready == KEY_WRONG_TYPE && !x->listed) reply_wrong_type(r);
     if (ready != KEY_READY) return HOP_DONE;
-    x->moved = q->row->blocking->moving->copy(s, &q->hop);
+    x->moved = q->row->blocking->moving->carry(s, &q->hop);
     if (!x->moved) reply_no_memory(r);
     return HOP_DONE;
 }
 
 enum hop_result waiting_put_piece(struct shard *s, struct hop *h, struct reply *r) {
     const struct waiting *x = waiting_of(h);
-    x->request->row->blocking->moving->put(s, &x->request->hop, x->moved, r);
-    return HOP_DONE;
+    return x->request->row->blocking->moving->put(s, &x->request->hop, x->moved, r);
 }
 
 /* Its place goes with it, so that whoever is behind is served. */

@@ -24,12 +24,13 @@ struct shard;
 struct reply;
 struct hop;
 
-/* One argument of a command. flags: ARG_BLOB: p is the bytes of a struct blob that the shard may take over (it then clears the flag). */
+/* One argument of a command. flags: ARG_BLOB: p is the bytes of a struct blob that the shard may take over (it then clears the flag). ARG_SHARED: of one that the shard has
+ * already, in a container, and to which what is made of the argument may refer, too. */
 struct arg {
     const char *p;
     uint32_t size, flags;
 };
-enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2 }; /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
+enum { ARG_BLOB = 1, ARG_WAS_BLOB = 2, ARG_SHARED = 4 }; /* WAS: stays, so that one knows that p may be gone once ARG_BLOB is cleared */
 
 /* DONE, or AGAIN: a slice was done (about 100 us at most), run it again later; its state is in h->state.
  *

@@ -20,6 +20,7 @@ int element_make_far(struct memory *m, struct element *x) { return x->middling ?
 int element_make(struct memory *m, struct element *x, struct arg *a) {
     element_of(x, a->p, a->size);
     if (__builtin_expect(a->flags & ARG_BLOB, 0)) packed_adopt(m, &x->packed, a);
+    else if (__builtin_expect(a->flags & ARG_SHARED, 0)) packed_share(&x->packed, a);
     return element_make_far(m, x);
 }
 

@@ -105,6 +105,13 @@ void packed_adopt(struct memory *m, struct packed *x, struct arg *a) {
     write_address(x->head, (uintptr_t)b + 1);
 }
 
+void packed_share(struct packed *x, const struct arg *a) {
+    struct blob *b = packed_blob(a->p);
+    assert(packed_is_far(x) && x->text == a->p && b->size == a->size && b->refs);
+    b->refs++;
+    write_address(x->head, (uintptr_t)b + 1);
+}
+
 int packed_make_far(struct memory *m, struct packed *x) {
     char *bytes;
     if (!packed_is_far(x) || address_at(x->head)) return 0;

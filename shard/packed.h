@@ -44,6 +44,8 @@ static inline bool packed_is_far(const struct packed *x) { return x->head[0] == 
 /* Of the argument that x was made of, just before it is made far: if that lies in a blob of its own, it becomes the far string's, and the argument's no
  * more; else nothing is done. Whatever then refuses x must drop it (packed_drop), as if it had been made far. */
 void packed_adopt(struct memory *m, struct packed *x, struct arg *a);
+/* The same for one in a blob of the shard's (ARG_SHARED): the far string refers to that, as one more. */
+void packed_share(struct packed *x, const struct arg *a);
 
 /* Writes x->size bytes. A far string's block must have been made. */
 static inline void packed_write(const struct packed *x, uint8_t *to) {

@@ -139,3 +139,92 @@ def test_clients_leave_and_the_server_ends_while_huge_values_are_sent(start):
             gone.close()
             server.client(receive_buffer=262144).send(encode(*question) * 3)
     server.stop()
+
+
+MOVES = {'LMOVE': lambda a, b: ('LMOVE', a, b, 'LEFT', 'RIGHT'), 'RPOPLPUSH': lambda a, b: ('RPOPLPUSH', a, b), 'BLMOVE': lambda a, b: ('BLMOVE', a, b, 'RIGHT', 'LEFT', 0),
+         'BRPOPLPUSH': lambda a, b: ('BRPOPLPUSH', a, b, 0)}
+
+
+def long_slices(server):
+    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
+
+
+def is_blocked(server):
+    return server.info('clients')['blocked_clients'] == '1'
+
+
+@pytest.mark.parametrize('move', MOVES)
+def test_a_huge_element_moves_on_one_shard_without_being_copied(server, move):
+    """There is no memory for another one; and it is replied by reference."""
+    c = server.client(timeout=PATIENCE)
+    c.command('RPUSH', '{k}a', HUGE)
+    c.command('CONFIG', 'SET', 'maxmemory', int(server.info('memory')['used_memory']) + SIZE // 2)
+    for a, b in (('{k}a', '{k}b'), ('{k}b', '{k}b'), ('{k}b', '{k}a')):
+        assert c.command(*MOVES[move](a, b)) == HUGE
+        assert c.command('LRANGE', b, 0, -1) == [HUGE] and c.command('EXISTS', a) == (a == b)
+    inside = c.pipeline([('MULTI',), MOVES[move]('{k}a', '{k}b'), MOVES[move]('{k}b', '{k}b'), ('EXEC',)])[-1]
+    assert inside == [HUGE, HUGE]
+    if move.startswith('B'):
+        waiter = server.client(timeout=PATIENCE)
+        waiter.send(encode(*MOVES[move]('{k}a', '{k}c')))
+        wait_for(lambda: is_blocked(server))
+        assert c.command('RENAME', '{k}b', '{k}a') == b'OK' and waiter.read() == HUGE
+        c.command('RENAME', '{k}c', '{k}b')
+    c.send(encode('CLIENT', 'REPLY', 'OFF') + encode(*MOVES[move]('{k}b', '{k}a')) + encode('CLIENT', 'REPLY', 'ON'))
+    assert c.read() == b'OK' and c.command('LRANGE', '{k}a', 0, -1) == [HUGE]
+    assert c.command('DEL', '{k}a') == 1
+    wait_for(lambda: int(server.info('memory')['used_memory']) < SIZE // 2)
+
+
+@pytest.mark.several_threads
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('move', MOVES)
+def test_a_huge_element_moves_over_two_shards_in_slices(server, move):
+    """Also as who waited has it, inside EXEC, and for nobody. Refused, it stays where it was."""
+    c, reader = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE, receive_buffer=262144)
+    keys = ['k%d' % i for i in range(8)]
+    sliced = 0
+    for a, b in zip(keys, keys[1:]):
+        c.command('RPUSH', a, HUGE)
+        before = long_slices(server)
+        assert c.command(*MOVES[move](a, b)) == HUGE
+        sliced += long_slices(server) >= before + SIZE // (512 << 10)
+        assert c.command('EXISTS', a) == 0 and c.command('LRANGE', b, 0, -1) == [HUGE]
+        reader.send(encode('LINDEX', b, 0))         # it is being sent while it moves back
+        inside = c.pipeline([('MULTI',), MOVES[move](b, a), ('KEYS', 'none'), MOVES[move](a, b), ('EXEC',)])[-1]
+        assert inside == [HUGE, [], HUGE] and reader.read() == HUGE
+        c.command('CONFIG', 'SET', 'maxmemory', int(server.info('memory')['used_memory']) + SIZE // 2)
+        moved = c.command(*MOVES[move](b, a))
+        assert moved == HUGE or moved.startswith(b'OOM ')
+        c.command('CONFIG', 'SET', 'maxmemory', 0)
+        at = a if moved == HUGE else b
+        assert c.command('LRANGE', at, 0, -1) == [HUGE] and c.command('EXISTS', a, b) == 1
+        c.send(encode('CLIENT', 'REPLY', 'OFF') + encode(*MOVES[move](at, 'last')) + encode('CLIENT', 'REPLY', 'ON'))
+        assert c.read() == b'OK' and c.command('LRANGE', 'last', 0, -1) == [HUGE]
+        if move.startswith('B'):
+            waiter = server.client(timeout=PATIENCE)
+            waiter.send(encode(*MOVES[move](a, b)))
+            wait_for(lambda: is_blocked(server))
+            assert c.command('RENAME', 'last', a) == b'OK' and waiter.read() == HUGE
+            assert c.command('LRANGE', b, 0, -1) == [HUGE] and c.command('EXISTS', a) == 0
+        c.command('DEL', *keys, 'last')
+    assert sliced
+    wait_for(lambda: int(server.info('memory')['used_memory']) < SIZE // 2)
+
+
+@pytest.mark.several_threads
+@pytest.mark.limit(300)
+def test_clients_leave_and_the_server_ends_while_huge_elements_move(start):
+    server = start()
+    c = server.client(timeout=PATIENCE)
+    keys = ['k%d' % i for i in range(8)]
+    for key in keys:
+        c.command('RPUSH', key, HUGE)
+    for n in range(12):
+        gone = server.client()
+        gone.send(encode('LMOVE', keys[n % 8], keys[(n + 1) % 8], 'LEFT', 'RIGHT') + encode('BLMOVE', keys[(n + 3) % 8], keys[n % 8], 'LEFT', 'RIGHT', 0))
+        (gone.reset if n % 2 else gone.close)()
+    assert sum(c.pipeline([('MULTI',), *(('LLEN', key) for key in keys), ('EXEC',)])[-1]) == 8       # at one moment: some may be on their way
+    for n in range(8):
+        server.client().send(encode('LMOVE', keys[n], keys[(n + 1) % 8], 'LEFT', 'RIGHT'))
+    server.stop()
