@@ -76,8 +76,10 @@ enum command_flags {
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
     CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
-    CMD_REPLACES = 1 << 27,   /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
-    CMD_BESIDE = 1 << 28,     /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
+    CMD_ANY_KEYS =
+        1 << 28, /* not shown: its steps take any number of keys in waves; with very many it has an intent on the database as a whole */
+    CMD_REPLACES = 1 << 27, /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
+    CMD_BESIDE = 1 << 28,   /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
     CMD_LOOKS_ON = 1
         << 29, /* not shown: what it does while all shards stand still changes no key and tells of none: transactions that rest may stay */
 };

@@ -201,7 +201,8 @@ static bool several_keys(struct thread *t, struct conn *c, const struct command 
     if (!sliced && !keys.anywhere && one_shard(t, c, row, argv, argc, &keys)) return true;
     if (!conn_drained(t, c)) return false;
     if (row->plan == PLAN_FANOUT) task_start_fanout(t, c, row, argv, argc, keys.n);
-    else if (row->on_steps && keys.n <= FANOUT_KEYS_MAX * t->n_threads) task_start_steps(t, c, row, argv, argc, &keys);
+    else if (row->on_steps && (keys.n <= FANOUT_KEYS_MAX * t->n_threads || row->flags & CMD_ANY_KEYS))
+        task_start_steps(t, c, row, argv, argc, &keys);
     else task_start_exclusive(t, c, row, argv, argc, &keys);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "server/strings.h"
 #include "shard/field_expiry.h"
 
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Fields of one command that are prefetched together. */
@@ -234,15 +235,15 @@ static enum hop_result hget(struct shard *s, struct hop *h, struct reply *r) {
     return HOP_DONE;
 }
 
-/* Replies the values of the fields from argv[at] on, before argv[to]; but for a slice, only about as much as it may. Where it came to. */
-static inline uint32_t reply_values(const struct hash *x, const struct hop *h, uint32_t at, uint32_t to, bool slice, struct reply *r) {
+/* Replies the values of the fields from argv[at] on, before argv[to], but only about so many bytes. Where it came to. */
+static inline uint32_t reply_values(const struct hash *x, const struct hop *h, uint32_t at, uint32_t to, size_t most, struct reply *r) {
     struct field_name names[GROUP];
     struct field f;
-    size_t began = r->size;
+    size_t end = r->size + most;
     for (uint32_t n; at < to; at += n) {
         n = name_group(x, h, at, to, 1, names);
         for (uint32_t i = 0; i < n; i++) {
-            if (slice && many_replied(r, began)) return at + i;
+            if (UNLIKELY(r->size > end)) return at + i;
             if (fields_find(&x->fields, &names[i], &f) && hash_is_live(x, &f)) reply_packed(r, f.value);
             else reply_null(r);
         }
@@ -262,7 +263,7 @@ static bool reply_many(struct shard *s, struct hop *h, struct many *m, uint32_t 
     struct hash x;
     many_look(s, h, &x.key);
     open_fields(s, &x);
-    m->at = reply_values(&x, h, m->at, to, true, r);
+    m->at = reply_values(&x, h, m->at, to, MANY_REPLY_BYTES, r);
     return true;
 }
 
@@ -270,11 +271,15 @@ static const struct many_way asking = {256, 2, 1, begin_asking, NULL, reply_many
 
 static enum hop_result hmget(struct shard *s, struct hop *h, struct reply *r) {
     struct hash x;
-    if (UNLIKELY(h->argc > MANY_FEW) && many_is_long(h, &asking)) return many_run(s, h, &asking, r);
+    size_t began = r->size;
+    if (UNLIKELY(h->state || (h->argc > MANY_FEW && many_is_long(h, &asking)))) return many_run(s, h, &asking, r);
+    uint64_t hits = s->stats.hits;
     if (!open_read(s, h, &x, r)) return HOP_DONE;
     reply_array(r, h->argc - 2);
-    reply_values(&x, h, 2, h->argc, false, r);
-    return HOP_DONE;
+    if (LIKELY(reply_values(&x, h, 2, h->argc, REPLY_GO_BYTES, r) == h->argc)) return HOP_DONE;
+    reply_cut(s, r, began);
+    s->stats.hits = hits;
+    return HOP_AGAIN;
 }
 
 /* Takes the fields from argv[at] on out, before argv[to]. How many were there. */
@@ -343,7 +348,7 @@ static enum hop_result hstrlen(struct shard *s, struct hop *h, struct reply *r) 
 enum { NAMES = 1, VALUES = 2 };
 
 /* A large hash is walked through in slices of so many buckets, of a dozen fields each, or bytes of the reply: most of what they take is the first touch of its memory. Its hop's
- * state is then the next bucket + HOP_IN_SLICES, and whether its fields are counted first, since some of them are past their time. */
+ * state is then its place + HOP_IN_SLICES, and whether its fields are counted first, since some of them are past their time. */
 #define SLICE_BUCKETS 32u
 #define SLICE_BYTES (32u << 10)
 #define COUNTING ((uint64_t)1 << 63)
@@ -356,11 +361,11 @@ bool hash_open_slice(struct shard *s, const struct hop *h, struct hash *x, struc
     return true;
 }
 
-static uint64_t next_bucket(const struct hop *h) { return h->state ? (h->state & ~COUNTING) - HOP_IN_SLICES : 0; }
+static uint64_t next_place(const struct hop *h) { return h->state ? (h->state & ~COUNTING) - HOP_IN_SLICES : 0; }
 
 /* Goes on counting those that are there. The sum is kept at the end of the reply meanwhile. False: there is more. */
 static bool count_on(struct hop *h, const struct hash *x, struct reply *r, uint64_t *n) {
-    struct fields_walk w = {.bucket = next_bucket(h)};
+    struct fields_walk w = fields_walk_at(&x->fields, next_place(h));
     uint64_t end = h->state ? w.bucket + SLICE_BUCKETS : UINT64_MAX;
     struct field f;
     *n = 0;
@@ -371,7 +376,7 @@ static bool count_on(struct hop *h, const struct hash *x, struct reply *r, uint6
     }
     bool all = w.bucket >= fields_buckets(&x->fields);
     if (!all) reply_bytes(r, (const char *)n, sizeof *n);
-    h->state = all ? HOP_IN_SLICES : (w.bucket + HOP_IN_SLICES) | COUNTING;
+    h->state = all ? HOP_IN_SLICES : (fields_walk_place(&w) + HOP_IN_SLICES) | COUNTING;
     return all;
 }
 
@@ -395,25 +400,27 @@ static enum hop_result reply_all(struct shard *s, struct hop *h, unsigned what, 
     struct hash x;
     struct field f;
     bool in_slices = h->state;
+    size_t began = r->size;
     if (!hash_open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields), n = fields_count(&x.fields);
     if (!h->state && is_long(&x)) return HOP_AGAIN;
-    if (!next_bucket(h) || h->state & COUNTING) {
+    if (!next_place(h) || h->state & COUNTING) {
         if (hash_has_dead(&x) && !count_on(h, &x, r, &n)) return HOP_AGAIN;
         if (what == (NAMES | VALUES)) reply_map(r, n);
         else reply_array(r, n);
     }
-    struct fields_walk w = {.bucket = next_bucket(h)};
+    struct fields_walk w = fields_walk_at(&x.fields, next_place(h));
     uint64_t end = in_slices ? w.bucket + SLICE_BUCKETS : UINT64_MAX;
-    size_t size = r->size;
+    size_t full = r->size + (in_slices ? SLICE_BYTES : REPLY_GO_BYTES);
     while (fields_next(&x.fields, &w, &f)) {
         bool live = hash_is_live(&x, &f);
         if (live && what & NAMES) reply_packed(r, f.name);
         if (live && what & VALUES) reply_packed(r, f.value);
-        if (w.index == 0 && (w.bucket >= end || (in_slices && r->size - size > SLICE_BYTES))) break;
+        if (r->size > full || (w.index == 0 && w.bucket >= end)) break;
     }
     if (w.bucket >= buckets) return HOP_DONE;
-    h->state = w.bucket + HOP_IN_SLICES;
+    if (in_slices) h->state = fields_walk_place(&w) + HOP_IN_SLICES;
+    else reply_cut(s, r, began);
     return HOP_AGAIN;
 }
 

@@ -52,7 +52,8 @@ enum hop_result many_run(struct shard *s, struct hop *h, const struct many_way *
 /* Keeps so many bytes of the budget for the key's value, and its entry, for what will be done: it is not refused then. False: refused, which is replied. */
 bool many_reserve(struct shard *s, struct many *m, const struct key *k, uint64_t bytes, struct reply *r);
 /* Whether the reply of a slice that began at this size is long enough. */
-static inline bool many_replied(const struct reply *r, size_t began) { return r->size - began > (64u << 10); }
+#define MANY_REPLY_BYTES (64u << 10)
+static inline bool many_replied(const struct reply *r, size_t began) { return r->size - began > MANY_REPLY_BYTES; }
 /* The way's last part was that. */
 static inline bool many_is_last(const struct hop *h, const struct many *m) { return m->at >= h->argc; }
 /* An end: replies m->n. */

@@ -98,6 +98,9 @@ void reply_no_memory(struct reply *r);
 /* Appends [start, end) of another reply's bytes, and the refs that lie in there (they move). */
 void reply_take(struct reply *to, struct reply *from, size_t start, size_t end);
 
+/* What a plain hop replies in one go, bytes. One that would reply more takes back what it replied (reply_cut), and goes on in slices. */
+#define REPLY_GO_BYTES ((size_t)256 << 10)
+
 /* Appends all of `from`, whose references are of the shard with this memory, which is held; and drops it. */
 void reply_join(struct memory *m, struct reply *to, struct reply *from);
 

@@ -259,7 +259,7 @@ static enum hop_result scard(struct shard *s, struct hop *h, struct reply *r) {
 }
 
 /* A large set's members are replied in slices of so many buckets, of a dozen members each, or bytes: most of what they take is the first touch of the reply's memory. The hop's state is
- * then the next bucket + HOP_IN_SLICES. */
+ * then its place + HOP_IN_SLICES. */
 #define SLICE_BUCKETS 32u
 #define SLICE_BYTES (32u << 10)
 
@@ -285,16 +285,17 @@ static enum hop_result smembers(struct shard *s, struct hop *h, struct reply *r)
     if (!open_slice(s, h, &x, r)) return HOP_DONE;
     uint64_t buckets = fields_buckets(&x.fields);
     if (!h->state && is_long(&x)) return HOP_AGAIN;
-    struct set_walk w = {.fields.bucket = h->state ? h->state - HOP_IN_SLICES : 0};
+    struct set_walk w = {.fields = fields_walk_at(&x.fields, h->state ? h->state - HOP_IN_SLICES : 0)};
     uint64_t end = h->state ? w.fields.bucket + SLICE_BUCKETS : UINT64_MAX;
-    size_t size = r->size;
-    if (!w.fields.bucket) reply_set(r, set_count(&x));
+    size_t began = r->size, full = began + (h->state ? SLICE_BYTES : REPLY_GO_BYTES);
+    if (h->state <= HOP_IN_SLICES) reply_set(r, set_count(&x));
     while (set_next(&x, &w, &m)) {
         reply_item(r, &m);
-        if (w.fields.index == 0 && (w.fields.bucket >= end || (h->state && r->size - size > SLICE_BYTES))) break;
+        if (!x.ints && (r->size > full || (w.fields.index == 0 && w.fields.bucket >= end))) break;
     }
     if (w.fields.bucket >= buckets) return HOP_DONE;
-    h->state = w.fields.bucket + HOP_IN_SLICES;
+    if (h->state) h->state = fields_walk_place(&w.fields) + HOP_IN_SLICES;
+    else reply_cut(s, r, began);
     return HOP_AGAIN;
 }
 

@@ -143,7 +143,7 @@ static void run_pieces_held(struct thread *t, struct task *k, struct shard *cons
         struct hop *h = k->pieces[s] ? &k->pieces[s]->hops[0] : NULL;
         if (!h) continue;
         h->state = k->room;
-        h->run(shards[s], h, &k->pieces[s]->replies);
+        hop_run_whole(shards[s], h, &k->pieces[s]->replies);
     }
 }
 

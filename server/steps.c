@@ -60,7 +60,7 @@ void task_start_steps(
     struct thread *t, struct conn *c, const struct command *row, struct arg *argv, uint32_t argc, const struct key_range *keys) {
     struct task *k = task_new_hashed(t, c, row, TASK_STEPS, argv, argc, keys);
     if (!k) return;
-    if (keys->anywhere ? set_up_anywhere(t, k) : set_up(t, k)) {
+    if (keys->anywhere || keys->n > FANOUT_KEYS_MAX * t->n_threads ? set_up_anywhere(t, k) : set_up(t, k)) {
         transact_begin(t, k);
         return;
     }

@@ -381,15 +381,27 @@ static enum hop_result getrange(struct shard *s, struct hop *h, struct reply *r)
 
 /* --- several keys --- */
 
+/* In slices the hop's state is the next key + HOP_IN_SLICES. */
 static enum hop_result mget(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
-    if (!(h->flags & HOP_PIECE)) reply_array(r, h->n_keys);
-    for (uint32_t i = 0; i < h->n_keys; i++) {
+    size_t began = r->size;
+    uint64_t hits = s->stats.hits, misses = s->stats.misses;
+    uint32_t i = h->state ? (uint32_t)(h->state - HOP_IN_SLICES) : 0;
+    if (!i && !(h->flags & HOP_PIECE)) reply_array(r, h->n_keys);
+    for (; i < h->n_keys && LIKELY(r->size - began <= REPLY_GO_BYTES); i++) {
         key_prefetch_ahead(s, h, i);
         if (key_read_nth(s, h, i, &k) && entry_type(k.entry) == TYPE_STRING) reply_string(r, k.entry);
         else reply_null(r);
     }
-    return HOP_DONE;
+    if (LIKELY(i == h->n_keys)) return HOP_DONE;
+    if (h->state || h->flags & HOP_PIECE) {
+        h->state = HOP_IN_SLICES + i;
+    } else {
+        reply_cut(s, r, began);
+        s->stats.hits = hits;
+        s->stats.misses = misses;
+    }
+    return HOP_AGAIN;
 }
 
 /* Key without a value: who counts arguments by arity alone cannot see it. */

@@ -179,14 +179,16 @@ static enum hop_result range(struct shard *s, struct hop *h, struct request q, s
     if (!read_request(&q, h->argv, h->argc, 2, r) || !zset_open_slice(s, h, &x, r)) return HOP_DONE;
     struct ranks k = ranks_asked(&q, &x);
     uint64_t n = k.to - k.from, done = h->state ? h->state - HOP_IN_SLICES : 0;
+    size_t began = r->size, full = began + REPLY_GO_BYTES;
     if (!h->state && n > ZSET_REPLY_SLICE) return HOP_AGAIN;
     if (!done) reply_members_size(r, n, q.scores);
     if (!n) return HOP_DONE;
     uint64_t now = n - done < ZSET_REPLY_SLICE ? n - done : ZSET_REPLY_SLICE;
     zset_begin(&x, &w, q.down ? k.to - 1 - done : k.from + done, now, q.down);
-    while (zset_next(&x, &w, &m)) reply_scored(r, &m, q.scores);
-    if (done + now == n) return HOP_DONE;
-    h->state = HOP_IN_SLICES + done + now;
+    for (; r->size <= full && zset_next(&x, &w, &m); done++) reply_scored(r, &m, q.scores);
+    if (done == n) return HOP_DONE;
+    if (h->state) h->state = HOP_IN_SLICES + done;
+    else reply_cut(s, r, began);
     return HOP_AGAIN;
 }
 

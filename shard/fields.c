@@ -110,6 +110,12 @@ static int time_room(struct fields *f, uint64_t hash, int64_t expires_at_ms) {
 
 /* --- walking --- */
 
+struct fields_walk fields_walk_at(const struct fields *f, uint64_t place) {
+    struct fields_walk w = {.bucket = place >> 8, .index = place & 0xff};
+    if (w.index) w.offset = page_nth(f->map ? *fieldmap_place(f->map, w.bucket) : f->page, w.index).offset;
+    return w;
+}
+
 bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out) {
     uint64_t buckets = fields_buckets(f);
     for (; w->bucket < buckets; w->bucket++, w->index = w->offset = 0) {

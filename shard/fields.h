@@ -76,6 +76,9 @@ struct fields_walk {
     uint64_t bucket;
     uint32_t index, offset;
 };
+/* A place in it as a number, below 2^56; and a walk that goes on there. 0: the beginning. */
+static inline uint64_t fields_walk_place(const struct fields_walk *w) { return w->bucket << 8 | w->index; }
+struct fields_walk fields_walk_at(const struct fields *f, uint64_t place);
 static inline uint64_t fields_buckets(const struct fields *f) { return f->map ? f->map->buckets : f->page != NULL; }
 bool fields_next(const struct fields *f, struct fields_walk *w, struct field *out);
 

@@ -228,3 +228,62 @@ def test_clients_leave_and_the_server_ends_while_huge_elements_move(start):
     for n in range(8):
         server.client().send(encode('LMOVE', keys[n], keys[(n + 1) % 8], 'LEFT', 'RIGHT'))
     server.stop()
+
+
+# Values that are copied, and together are much.
+MIDDLING = [b'%03d' % n + b'm' * 16000 for n in range(120)]
+MANY = {
+    'MGET': ([('SET', '{t}%d' % n, value) for n, value in enumerate(MIDDLING)], ('MGET', *('{t}%d' % n for n in range(120))), MIDDLING),
+    'MGET of many shards': ([('SET', '%d' % n, value) for n, value in enumerate(MIDDLING)], ('MGET', *range(120)), MIDDLING),
+    'HMGET': ([('HSET', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('HMGET', 'k', *range(60)), MIDDLING[:60]),
+    'HVALS': ([('HSET', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('HVALS', 'k'), MIDDLING),
+    'HGETALL': ([('HSET', 'k', *(x for value in MIDDLING for x in (value, value)))], ('HGETALL', 'k'), [x for value in MIDDLING for x in (value, value)]),
+    'LRANGE': ([('RPUSH', 'k', *MIDDLING)], ('LRANGE', 'k', 0, -1), MIDDLING),
+    'LPOP': ([('RPUSH', 'k', *MIDDLING)], ('LPOP', 'k', 100), MIDDLING[:100]),
+    'SMEMBERS': ([('SADD', 'k', *MIDDLING)], ('SMEMBERS', 'k'), MIDDLING),
+    'ZRANGE': ([('ZADD', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('ZRANGE', 'k', 0, -1), MIDDLING),
+}
+
+
+def slices(server, what):
+    """How many there were so far, on all threads; over several shards with the pieces, of INFO too."""
+    causes = ('_long', '_task') if 'shards' in what else '_long'
+    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith(causes))
+
+
+@pytest.mark.parametrize('what', MANY)
+def test_a_long_reply_is_made_in_slices(server, what):
+    """Of a key that is small as a container goes, too; the hits are counted once."""
+    fill, question, expected = MANY[what]
+    c = server.client(timeout=PATIENCE)
+    for command in fill:
+        c.command(*command)
+    c.command('CONFIG', 'RESETSTAT')
+    before = slices(server, what)
+    got = c.command(*question)
+    assert got == expected or sorted(got) == sorted(expected)
+    assert slices(server, what) >= before + 3
+    assert what == 'LPOP' or int(server.info('stats')['keyspace_hits']) == (len(question) - 1 if 'MGET' in what and 'H' not in what else 1)
+    if what == 'LPOP':
+        c.command('DEL', 'k')
+        c.command(*fill[0])
+    c.command('MULTI')
+    c.command('GET', 'none')
+    c.command(*question)
+    got = c.command('EXEC')[1]
+    assert got == expected or sorted(got) == sorted(expected)
+
+
+def test_a_long_reply_is_of_one_moment(server):
+    """Who writes to its keys meanwhile waits until it is made."""
+    c, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    c.pipeline(MANY['MGET'][0])
+    new = [value[::-1] for value in MIDDLING]
+    for n in range(20):
+        old, new = new, old if n else MIDDLING
+        c.pipeline([('MSET', *(x for i, value in enumerate(old) for x in ('{t}%d' % i, value)))])
+        c.send(encode(*MANY['MGET'][1]))
+        other.send(encode('MSET', *(x for i, value in enumerate(new) for x in ('{t}%d' % i, value))))
+        got = c.read()
+        assert got in (old, new)
+        assert other.read() == b'OK'

@@ -73,6 +73,11 @@ def test_very_many_keys(server):
     assert abs(got - 1000) < 60
     assert c.command('PFMERGE', 't', *names) == b'OK'
     assert c.command('PFCOUNT', 't') == got
+    assert all(',exclusives=0,' in line for name, line in server.info('threads').items() if 'exclusives=' in line), 'the shards stood still for it'
+    c.command('SET', 'n2000', 'x' * 30)
+    assert c.command('PFCOUNT', *names) == Error(b'WRONGTYPE Key is not a valid HyperLogLog string value.')
+    assert c.command('PFMERGE', 't', *names) == Error(b'WRONGTYPE Key is not a valid HyperLogLog string value.')
+    assert c.command('PFCOUNT', 't') == got
 
 
 def test_the_first_key_that_is_wrong_is_told(server):
