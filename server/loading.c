@@ -58,8 +58,8 @@ static struct {
     _Atomic bool running;
     _Atomic uint32_t left; /* loaders */
     struct loader *loaders;
-    struct passing *passing; /* NULL: one loader reads all */
-    _Atomic uint64_t chunk;  /* the first that no loader has claimed */
+    struct passing *passing;
+    _Atomic uint64_t chunk; /* the first that no loader has claimed */
     char path[CONFIG_TEXT_MAX * 2];
     int tells; /* an eventfd: the loaders have ended, or the loading has */
     /* DEBUG RELOAD. waiter NULL: it is the start. */
@@ -79,6 +79,11 @@ bool loading_is_running(void) { return atomic_load_explicit(&loading.running, me
 
 static void publish(_Atomic uint64_t *to, uint64_t v) { atomic_store_explicit(to, v, memory_order_relaxed); }
 static uint64_t read_published(const _Atomic uint64_t *v) { return atomic_load_explicit(v, memory_order_relaxed); }
+
+/* How far in the file the keys are made. What was passed comes a little out of order. */
+static void publish_offset(struct loader *l, uint64_t offset) {
+    if (offset > read_published(&l->offset)) publish(&l->offset, offset);
+}
 
 static void publish_db(struct loader *l, uint32_t db) {
     publish(&l->published.dbs[db].keys, l->shard->dbs[db]->keys.count);
@@ -157,7 +162,7 @@ static bool make_key(struct loader *l, struct rdb_source *x, const struct rdb_ke
     return true;
 }
 
-/* To the loader of another shard, whose thread makes it. */
+/* To the loader of its shard; to oneself, too, who makes many at a time then. */
 static bool pass_on(struct loader *l, struct rdb_source *x, const struct rdb_key *key, uint64_t hash, uint32_t to) {
     const uint8_t *value = x->at;
     if (!rdb_skip_value(x, key->type)) return false;
@@ -178,14 +183,15 @@ static bool load_key(void *arg, struct rdb_source *x, const struct rdb_key *key)
     struct arg name = {.p = key->name, .size = (uint32_t)key->size};
     uint64_t hash = hash_key(&server.secret, key->name, key->size);
     uint32_t owner = route_shard(route_slot(&server.secret, &name, hash), server.n_threads);
-    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
-    if (owner == l->shard->id) return make_key(l, x, key, hash);
-    return key->claimed ? pass_on(l, x, key, hash, owner) : rdb_skip_value(x, key->type);
+    if (key->claimed) return pass_on(l, x, key, hash, owner);
+    publish_offset(l, x->offset - (uint64_t)(x->end - x->at));
+    return owner == l->shard->id ? make_key(l, x, key, hash) : rdb_skip_value(x, key->type);
 }
 
 static bool make_passed_key(struct loader *l, const struct passed_key *k, struct rdb_source *why) {
     struct rdb_key key = {.name = k->name, .size = k->name_size, .db = k->db, .type = k->type, .expire_at_ms = k->expire_at_ms};
     struct rdb_source x = {.at = k->value, .end = k->value + k->value_size, .offset = k->offset};
+    publish_offset(l, k->offset - k->value_size);
     if (make_key(l, &x, &key, k->hash)) return true;
     rdb_wrong(&x, "a value that can't be read");
     rdb_name_key(&x, k->name, k->name_size);
@@ -193,12 +199,32 @@ static bool make_passed_key(struct loader *l, const struct passed_key *k, struct
     return false;
 }
 
+/* So the cache misses of a group overlap. */
+static void prefetch_places(const struct shard *s, const struct passed_key *keys, uint32_t n) {
+    if (s->prefetch == PREFETCH_NONE) return;
+    for (uint32_t i = 0; i < n; i++)
+        if (keys[i].db < s->n_dbs) table_prefetch_directory(&s->dbs[keys[i].db]->keys, keys[i].hash);
+    for (uint32_t i = 0; i < n; i++)
+        if (keys[i].db < s->n_dbs)
+            table_prefetch_buckets(&s->dbs[keys[i].db]->keys, keys[i].hash, s->prefetch >= PREFETCH_BUCKET_PROBE, true);
+}
+
+static bool make_bundle(struct loader *l, const struct bundle *b, struct rdb_source *why) {
+    struct passed_key group[HOP_GROUP];
+    for (size_t at = 0;;) {
+        uint32_t n = 0;
+        while (n < HOP_GROUP && bundle_next(b, &at, &group[n])) n++;
+        prefetch_places(l->shard, group, n);
+        for (uint32_t i = 0; i < n; i++)
+            if (!make_passed_key(l, &group[i], why)) return false;
+        if (n < HOP_GROUP) return true;
+    }
+}
+
 /* Of all bundles of the list, which are gone then. False: why says what is wrong. */
 static bool make_passed(struct loader *l, struct bundle *list, struct rdb_source *why) {
     bool good = true;
-    struct passed_key k;
-    for (; list; list = bundle_drop(loading.passing, list))
-        for (size_t at = 0; good && bundle_next(list, &at, &k);) good = make_passed_key(l, &k, why);
+    for (; list; list = bundle_drop(loading.passing, list)) good = good && make_bundle(l, list, why);
     return good;
 }
 
@@ -206,8 +232,9 @@ static bool make_passed(struct loader *l, struct bundle *list, struct rdb_source
 static bool claim(void *arg, struct rdb_source *x, uint64_t number, bool *mine) {
     struct loader *l = arg;
     uint64_t free = number;
-    publish(&l->offset, x->offset - (uint64_t)(x->end - x->at));
-    if (!make_passed(l, passing_take(loading.passing, l->shard->id), x)) return false;
+    struct bundle *list = passing_take(loading.passing, l->shard->id);
+    if (!list) publish_offset(l, x->offset - (uint64_t)(x->end - x->at));
+    if (!make_passed(l, list, x)) return false;
     l->gave_up = passing_failed(loading.passing);
     if (l->gave_up) return rdb_wrong(x, "another part of it can't be read");
     *mine = atomic_compare_exchange_strong(&loading.chunk, &free, number + 1);
@@ -264,11 +291,14 @@ static void empty(struct loader *l) {
 
 static void read_file(struct loader *l) {
     bool first = !l->shard->id;
-    struct rdb_walk w = {
-        .key = load_key, .aux = first ? note_aux : NULL, .arg = l, .checks = first, .skip_unknown = config_current()->rdb_skip_unknown};
-    w.claims = loading.passing ? claim : NULL;
-    l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why) && (!loading.passing || make_rest(l));
-    if (!l->good && loading.passing) passing_fail(loading.passing);
+    struct rdb_walk w = {.key = load_key,
+        .aux = first ? note_aux : NULL,
+        .claims = claim,
+        .arg = l,
+        .checks = first,
+        .skip_unknown = config_current()->rdb_skip_unknown};
+    l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why) && make_rest(l);
+    if (!l->good) passing_fail(loading.passing);
     if (first && w.functions)
         log_line(LOG_WARNING_LEVEL, "Libraries of functions that were passed over, as there are no functions yet: %llu",
             (unsigned long long)w.functions);
@@ -339,7 +369,7 @@ static bool prepare_all(const struct config *c) {
     if (loading.tells < 0 || !loading.loaders) return false;
     for (uint32_t i = 0; i < server.n_threads; i++)
         if (!prepare(&loading.loaders[i], server.threads[i]->shard, c)) return false;
-    if (server.n_threads > 1 && !(loading.passing = passing_new(server.n_threads))) return false;
+    if (!(loading.passing = passing_new(server.n_threads))) return false;
     atomic_store(&loading.chunk, 0);
     config_lift_memory_limit(); /* what was there must be there again */
     atomic_store(&loading.began_s, now_realtime_ms() / 1000);

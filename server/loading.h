@@ -1,7 +1,7 @@
 /* Loading a snapshot: at the start, while clients already connect and are told so, and for DEBUG RELOAD.
  *
- * A thread for each shard makes its keys. Who comes first to a marked chunk of the file (rdb.h) claims and reads it, and passes on the keys of other shards as they lie there
- * (passing.h); the others jump over it. What is in no chunk, as in files of other servers, each reads, and makes its own of. So it does not matter who wrote the
+ * A thread for each shard makes its keys. Who comes first to a marked chunk of the file (rdb.h) claims and reads it, and passes its keys on as they lie there
+ * (passing.h), each to the thread of its shard; the others jump over it. What is in no chunk, as in files of other servers, each reads, and makes its own of. So it does not matter who wrote the
  * file, nor how many shards there were. One of them reads every byte, for the checksum. When one finds something wrong all stop. The shards are the loaders' meanwhile: the loading is a coordinator that has the token, and all of them stand still. What
  * needs no shard goes on beside it (struct command: on_beside, CMD_BESIDE); INFO shows what the loaders publish as they go. At the start, a file that is not right to its
  * last byte is no snapshot: the server says where and why, and ends.

@@ -1,8 +1,8 @@
 """Snapshots, beside redis-server: tools/bench snapshots.
 
 SAVE of KEYS keys for values of several sizes, with compression and without: seconds, and CPU of the server with all its threads; Darter with one thread and each of the walk's
-prefetches, and with two. The file lies where temporary files do: TMPDIR=/dev/shm measures no disk. Then the time of a start with the file of 100 B values. Each server has the
-CPUs that its threads ask for, and the thread that writes the file whatever is free.
+prefetches, and with two. The file lies where temporary files do: TMPDIR=/dev/shm measures no disk. Each server has the CPUs that its threads ask for, and the thread that
+writes the file whatever is free. What a start takes tells tools/bench loading.
 
 Variables: KEYS (3000000), SIZES (10 20 40 100 1000), ROUNDS (3), DARTER (build/darter).
 """

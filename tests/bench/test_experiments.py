@@ -80,6 +80,11 @@ def test_bits(darter, tmp_path):
     assert len(mine) == 5 + 11 and all(positive(row[1:4]) for row in mine), text
 
 
+def test_loading(darter):
+    rows = table_of('loading', darter, KEYS=20000, SIZES='10 100', THREADS='1 2', ROUNDS=1, BESIDE=darter)[1:]
+    assert [len(row) for row in rows] == [6, 6] and all(re.match(r'[0-9.]+ and [0-9.]+$', cell) for row in rows for cell in row[1:]), rows
+
+
 @pytest.mark.skipif(not shutil.which('callgrind_control'), reason='valgrind is not installed')
 def test_bytes(darter, tmp_path):
     text, rows = experiment('bytes', darter, tmp_path, KEYS=3000, REQUESTS=400)

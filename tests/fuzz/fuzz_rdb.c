@@ -1,7 +1,8 @@
 /* Data in RDB's format: a value as RESTORE gets it, or a whole file as at a start.
  *
  * Whatever is accepted must be sound: it can be read past as well; it is written, read into another shard, and compared; once deleted it leaves nothing. What is refused
- * says why, and leaves nothing either. A whole file that was accepted is written anew, and that file must be accepted, with as many keys.
+ * says why, and leaves nothing either. A whole file that was accepted is written anew, and that file must be accepted, with as many keys. Two who share its chunks
+ * judge it as one who reads all, and find the same keys.
  *
  *   | how (enum how) | type, value |   | how, with HOW_FRAME | type, packed form |   | how, with HOW_FILE | REDIS0010 ... | */
 #include <math.h>
@@ -288,6 +289,59 @@ static bool visit_key(void *arg, struct rdb_source *x, const struct rdb_key *key
 
 static bool visit_past(void *arg, struct rdb_source *x, const struct rdb_key *key) { return rdb_skip_value(x, key->type); }
 
+/* What comes past, in any order; and of what is claimed that it lies where it lay. */
+struct passing_by {
+    uint64_t keys, sum, claimed_keys, claimed_sum;
+    uint64_t mine, turn; /* chunks: those whose bit is `turn` */
+};
+
+static bool visit_past_summing(void *arg, struct rdb_source *x, const struct rdb_key *key) {
+    struct passing_by *p = arg;
+    const uint8_t *value = x->at;
+    struct rdb_source alone;
+    if (!rdb_skip_value(x, key->type)) return false;
+    uint64_t sum = hash_key(&secret, key->name, key->size) * (key->db + UINT64_C(2)) + (uint64_t)key->expire_at_ms * 31 + key->type;
+    p->keys += !key->claimed;
+    p->sum += key->claimed ? 0 : sum;
+    p->claimed_keys += key->claimed;
+    p->claimed_sum += key->claimed ? sum : 0;
+    if (!key->claimed) return true;
+    require(value <= x->at && x->at <= x->end, "a claimed value does not lie in one place", NULL);
+    alone = (struct rdb_source){.at = value, .end = x->at, .offset = x->offset};
+    require(rdb_skip_value(&alone, key->type) && alone.at == x->at, "a claimed value can't be read for itself", alone.why);
+    return true;
+}
+
+static bool claim(void *arg, struct rdb_source *x, uint64_t number, bool *mine) {
+    struct passing_by *p = arg;
+    (void)x;
+    *mine = (p->mine >> number % 64 & 1) == p->turn;
+    return true;
+}
+
+static bool pass_by(struct passing_by *p, bool shares, bool checks) {
+    char text[RDB_WHY_MAX + 64] = "";
+    struct rdb_walk w = {.key = visit_past_summing, .arg = p, .checks = checks, .skip_unknown = true};
+    w.claims = shares ? claim : NULL;
+    bool good = rdb_file_walk(path, &w, text, sizeof text);
+    require(good == !*text, "a file and its reason disagree", text);
+    return good;
+}
+
+static void check_shared(const uint8_t *p, size_t size) {
+    uint64_t mine = size ? crc64(0, p, size) : 0;
+    struct passing_by all = {0}, first_half = {.mine = mine, .turn = 0}, second_half = {.mine = mine, .turn = 1};
+    bool good = pass_by(&all, false, true);
+    bool shared = pass_by(&first_half, true, true);
+    shared &= pass_by(&second_half, true, false); /* in any case */
+    require(shared == good, "who share a file judge it otherwise", NULL);
+    if (!good) return;
+    require(first_half.keys == second_half.keys && first_half.sum == second_half.sum, "what is in no chunk is not for all", NULL);
+    require(all.keys == first_half.keys + first_half.claimed_keys + second_half.claimed_keys &&
+            all.sum == first_half.sum + first_half.claimed_sum + second_half.claimed_sum,
+        "who share a file find other keys", NULL);
+}
+
 static void visit_aux(void *arg, const char *name, size_t name_size, const char *value, size_t value_size) {
     struct visiting *v = arg;
     for (size_t i = 0; i < name_size; i++) v->seen += (uint8_t)name[i];
@@ -336,6 +390,7 @@ static void try_file(const uint8_t *p, size_t size, uint8_t how) {
     memcpy(copy, p, size);
     if (how & HOW_SEAL) seal(copy, size);
     write_file(copy, size);
+    check_shared(copy, size);
     free(copy);
     rdb_put_head(&v.out, RDB_VERSION);
     if (walk(&v, visit_key, &why)) {

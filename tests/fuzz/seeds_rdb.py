@@ -209,6 +209,11 @@ def files(known):
     yield 'a-stream', file_of(10, b'\xfe\0', key(b's', 'string'), key(b'x', 'stream'))
     yield 'a-module', file_of(10, b'\xfe\0', key(b's', 'string'), key(b'm', 'module'))
     few = [name for name in known if name.endswith('-few')]
+
+    def chunk(body):
+        return b'\xfa' + string(b'darter-chunk') + string(b'%08d' % len(body)) + body
+    yield 'chunks', file_of(10, aux, *(chunk(b'\xfe\x01' + key(b'%d' % i, few[i], ms) + key(b'a%d' % i, 'string')) for i in range(5)), b'\xfe\0', key(b'between', 'list-lzf'), chunk(b'\xfe\x02' + key(b's', 'string')))
+    yield 'chunks-marked-wrong', file_of(10, chunk(b'\xfe\0' + chunk(b'\xfe\0' + key(b's', 'string'))), b'\xfa' + string(b'darter-chunk') + string(b'00000000'), b'\xfe\0', key(b't', 'string'))
     yield 'all-types', file_of(12, aux, b'\xfe\0', *(key(name.encode(), name) for name in few))
 
 

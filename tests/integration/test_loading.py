@@ -13,7 +13,7 @@ from server import Server, wait_for
 RANDOM = random.Random(20261203)
 LOADING = b'LOADING Redis is loading the dataset in memory'
 KEYS = 3000
-DELAY_US = 3000
+DELAY_US = 20000     # in all longer than any of the tests, however busy the machine is
 
 
 @pytest.fixture(scope='module')
@@ -150,7 +150,7 @@ def test_the_configuration_may_be_set_again_and_again(loads):
 
 
 def test_what_needs_the_shards_waits_for_them(loads):
-    server = loads()
+    server = loads(delay=2000)      # what sets it to 0 waits for them, too
     c, d = server.client(), server.client()
     c.send(encode('MULTI') + encode('CONFIG', 'SET', 'maxmemory-samples', 9) + encode('SELECT', 0) + encode('EXEC'))
     d.send(encode('WATCH', 'k1') + encode('MULTI') + encode('ECHO', 'x') + encode('EXEC'))
