@@ -89,9 +89,12 @@ struct walker {
 
 static bool visit(void *arg, struct rdb_source *x, const struct rdb_key *key) {
     struct walker *w = arg;
-    uint32_t n = (uint32_t)strtoul(key->name + 1, NULL, 10);
+    char name[16] = "";
+    assert_true(key->size < 8);
+    memcpy(name, key->name, key->size);
+    uint32_t n = (uint32_t)strtoul(name + 1, NULL, 10);
     const uint8_t *value = x->at, *in_file = file.bytes + (x->offset - (uint64_t)(x->end - x->at));
-    assert_true(n < KEYS && key->size < 8);
+    assert_true(n < KEYS);
     assert_int_equal(key->db, n % 5);
     assert_true(key->expire_at_ms == (n % 3 ? EXPIRY_NONE : LATER_MS));
     assert_memory_equal(in_file - key->size, key->name, key->size); /* what a message would say */
