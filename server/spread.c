@@ -10,8 +10,7 @@ enum hop_result spread_on_one(struct shard *s, struct hop *h, struct reply *r) {
 
 enum hop_result hop_to_its_end(struct shard *s, struct hop *h, struct reply *r) {
     const struct command *row = command_by_number(h->row);
-    while (row->on_shard(s, h, r) == HOP_AGAIN)
-        if (!h->state) h->state = HOP_IN_SLICES;
+    while (row->on_shard(s, h, r) == HOP_AGAIN) h->state = hop_state_next(h);
     return HOP_DONE;
 }
 

@@ -308,10 +308,9 @@ int thread_start(struct thread *t);
 void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
-/* May it touch its shard now? Constant from the start of a turn to the flush. */
 /* There is something on its shard that goes on in slices. */
 static inline bool thread_has_slices(const struct thread *t) { return t->slices || t->late_slices || t->serving; }
-
+/* May it touch its shard now? Constant from the start of a turn to the flush. */
 static inline bool thread_holds(const struct thread *t) { return t->mine && !t->stands_still; }
 /* Takes the current configuration; limits in time are looked at anew. */
 void thread_take_config(struct thread *t);

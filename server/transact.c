@@ -55,25 +55,19 @@ void transact_begin(struct thread *t, struct task *k) {
     schedule(t, k);
 }
 
-void transact_resume(struct thread *t) {
+/* Those that rest go on; those that are yet to begin do that, or wait again. */
+static void resume(struct thread *t, void (*not_begun)(struct thread *t, struct task *k)) {
     struct task *k = t->waiting_tasks, *next;
     t->waiting_tasks = t->waiting_last = NULL;
     for (; k; k = next) {
         next = k->next;
-        if (!k->rests) transact_begin(t, k);
+        if (!k->rests) not_begun(t, k);
         else if (transact_go_on(t, k)) k->course->on(t, k, k->of);
     }
 }
 
-void transact_resume_resting(struct thread *t) {
-    struct task *k = t->waiting_tasks, *next;
-    t->waiting_tasks = t->waiting_last = NULL;
-    for (; k; k = next) {
-        next = k->next;
-        if (!k->rests) wait_for_go(t, k);
-        else if (transact_go_on(t, k)) k->course->on(t, k, k->of);
-    }
-}
+void transact_resume(struct thread *t) { resume(t, transact_begin); }
+void transact_resume_resting(struct thread *t) { resume(t, wait_for_go); }
 
 void transact_rest(struct thread *t, struct task *k) {
     k->rests = true;

@@ -146,9 +146,15 @@ static enum hop_result serve_some(struct thread *t, struct shard *s, struct wait
     return result;
 }
 
+static void serve_later(struct thread *owner, struct serving *v) {
+    v->next = NULL;
+    if (owner->serving) owner->serving_last->next = v;
+    else owner->serving = v;
+    owner->serving_last = v;
+}
+
 /* Its key is locked, and the shard's owner goes on with it. False: no memory. */
 static bool go_on_in_slices(struct thread *t, struct shard *s, struct waiting *x) {
-    struct thread *owner = t->server->threads[s->id];
     struct serving *v = mi_malloc(sizeof *v);
     if (!v) return false;
     *v = (struct serving){.waiting = x, .now_ms = s->now_ms};
@@ -160,9 +166,7 @@ static bool go_on_in_slices(struct thread *t, struct shard *s, struct waiting *x
         return false;
     }
     x->serving = v;
-    if (owner->serving) owner->serving_last->next = v;
-    else owner->serving = v;
-    owner->serving_last = v;
+    serve_later(t->server->threads[s->id], v);
     return true;
 }
 
@@ -191,14 +195,11 @@ bool waiting_serve_slice(struct thread *t) {
     struct shard *s = t->shard;
     uint64_t start_ns = thread_cpu_ns();
     t->serving = v->next;
-    v->next = NULL;
     s->now_ms = v->now_ms;
     bool given_up = is_given_up(x), over = given_up || serve_some(t, s, x, x->nth) == HOP_DONE;
     slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     if (!over) {
-        if (t->serving) t->serving_last->next = v;
-        else t->serving = v;
-        t->serving_last = v;
+        serve_later(t, v);
         return false;
     }
     if (given_up) reply_cut(s, &x->reply, 0);

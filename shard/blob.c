@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "shard/mapping.h"
 #include "shard/memory.h"
 
 /* No string is longer than 4 GiB (the largest proto-max-bulk-len), nor has it more spare room than bytes. */
@@ -27,9 +28,8 @@ static size_t block_usable(size_t capacity) {
 }
 
 static struct blob *map(size_t block) {
-    void *p = mmap(NULL, block, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    madvise(p, block, MADV_HUGEPAGE);
+    void *p = mapping_new(block);
+    if (p) madvise(p, block, MADV_HUGEPAGE);
     return p;
 }
 
@@ -80,8 +80,8 @@ struct blob *blob_grow(struct memory *m, struct blob *b, size_t capacity) {
     assert(b->refs == 1 && is_mapped(b->capacity) && capacity >= b->capacity);
     if (capacity > CAPACITY_MAX) return NULL;
     size_t old = blob_memory(b), block = block_usable(capacity);
-    void *p = mremap(b, old, block, MREMAP_MAYMOVE);
-    if (p == MAP_FAILED) return NULL;
+    void *p = mapping_resize(b, old, block);
+    if (!p) return NULL;
     memory_charge(m, (ptrdiff_t)(block - old));
     b = p;
     b->capacity = block - sizeof(struct blob);

@@ -85,8 +85,7 @@ static inline uint64_t hop_state_next(const struct hop *h) { return h->state ? h
 
 /* Runs a hop to its end. */
 static inline void hop_run_whole(struct shard *s, struct hop *h, struct reply *r) {
-    while (h->run(s, h, r) == HOP_AGAIN)
-        if (!h->state) h->state = HOP_IN_SLICES;
+    while (h->run(s, h, r) == HOP_AGAIN) h->state = hop_state_next(h);
 }
 
 /* Hops in a group: chosen by measurement (docs/benchmarks.md). */

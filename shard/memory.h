@@ -75,7 +75,8 @@ struct memory_stats {
 /* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks. */
 void memory_stats(const struct memory *m, struct memory_stats *out);
 static inline size_t memory_used(const struct memory *m) { return ((const struct memory_account *)m)->used; }
-/* The number of the shard whose memory this is. */
+/* The number of the shard whose memory this is; the shard says it once, at its beginning. */
+static inline void memory_set_owner(struct memory *m, uint32_t shard) { ((struct memory_account *)m)->owner = shard; }
 static inline uint32_t memory_owner(const struct memory *m) { return ((const struct memory_account *)m)->owner; }
 
 /* Tests: the nth allocation from now on fails (0: none), once. */

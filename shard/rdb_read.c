@@ -2,7 +2,6 @@
 #include "shard/rdb_read.h"
 
 #include <errno.h>
-#include <liblzf/lzf.h>
 #include <math.h>
 #include <mimalloc.h>
 #include <stdio.h>
@@ -167,8 +166,8 @@ static bool get_lzf(struct rdb_source *x, struct rdb_text *out) {
     uint64_t packed, size;
     if (!get_lzf_head(x, &packed, &size)) return false;
     if (!rdb_need(x, packed) || !make_room(x, out, size)) return false;
-    if (lzf_decompress(x->at, (unsigned)packed, out->room, (unsigned)size) != size)
-        return rdb_wrong(x, "a compressed string that is corrupt");
+    struct unpacking u = {.from = x->at, .from_size = packed, .to = (uint8_t *)out->room, .to_size = size};
+    if (unpack_some(&u, SIZE_MAX) != UNPACK_DONE) return rdb_wrong(x, "a compressed string that is corrupt");
     x->at += packed;
     out->p = out->room;
     out->size = size;

@@ -90,7 +90,7 @@ static void growing(void *arg, bool ended) {
 struct shard *shard_new(const struct shard_options *o) {
     struct memory *m = memory_new(o->huge_pages);
     if (!m) return NULL;
-    ((struct memory_account *)m)->owner = o->id;
+    memory_set_owner(m, o->id);
     struct shard *s = memory_alloc(m, sizeof *s);
     struct db **order = memory_alloc(m, 2 * o->databases * sizeof *order);
     struct db *dbs = memory_alloc(m, o->databases * sizeof *dbs);
