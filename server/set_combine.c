@@ -118,13 +118,19 @@ static uint32_t next_names(const struct set *x, const struct names *l, struct na
     return n;
 }
 
-/* Of a group those that are in all of n sets, or in none of them. */
-static uint32_t filter(const struct group *g, uint32_t in, const struct set *sets, uint32_t n, bool in_all) {
+/* Of a group those that are in all of n sets, or in none of them. walked: where its members are from (NULL: a list of names). */
+static uint32_t filter(const struct group *g, uint32_t in, const struct set *sets, uint32_t n, bool in_all, const struct set *walked) {
     for (uint32_t i = 0; i < n && in; i++) {
-        uint32_t found = set_probe(&sets[i], g->names, in);
+        uint32_t found = set_probe(&sets[i], g->names, in, walked && set_walks_along(&sets[i], walked));
         in = in_all ? found : in & ~found;
     }
     return in;
+}
+
+/* Once the walk has gone through these buckets of the first set. */
+static void prefetch_others(const struct sources *s, uint64_t from, uint64_t to) {
+    for (uint32_t i = 1; i < s->n; i++)
+        if (set_walks_along(&s->sets[i], &s->sets[0])) set_prefetch_along(&s->sets[i], &s->sets[0], from, to);
 }
 
 static bool emit_group(struct sink *o, const struct group *g, uint32_t in) {
@@ -161,7 +167,7 @@ static bool arrange(const struct combination *c, struct sources *s) {
 /* False: no more is wanted. */
 static bool combine_group(struct combination *c, const struct sources *s, const struct group *g, uint32_t got) {
     uint32_t all = (1u << got) - 1;
-    if (filters(c)) return emit_group(&c->o, g, filter(g, all, s->sets + 1, s->n - 1, c->operation == INTER));
+    if (filters(c)) return emit_group(&c->o, g, filter(g, all, s->sets + 1, s->n - 1, c->operation == INTER, &s->sets[0]));
     if (c->operation == DIFF && c->source) {
         take_group_out(c->o.set, g, got);
         return !set_is_empty(c->o.set);
@@ -175,7 +181,8 @@ static bool combine_arranged(struct combination *c, const struct sources *s, uin
     uint32_t walked = filters(c) ? 1 : s->n, times = filters(c) ? s->n : 1, got;
     struct group g;
     for (; c->source < walked; c->source++, c->walk = (struct set_walk){0}) {
-        while ((got = next_group(&s->sets[c->source], &c->walk, &g))) {
+        for (uint64_t bucket; bucket = c->walk.fields.bucket, (got = next_group(&s->sets[c->source], &c->walk, &g));) {
+            if (filters(c)) prefetch_others(s, bucket, c->walk.fields.bucket);
             if (!combine_group(c, s, &g, got)) return true;
             if (cost <= (uint64_t)got * times) return false;
             cost -= (uint64_t)got * times;
@@ -200,7 +207,7 @@ bool combine_names(const struct names *l, struct names_at *at, struct sink *o, u
 bool filter_names(const struct names *l, struct names_at *at, const struct sources *s, bool in_all, struct sink *o, uint64_t cost) {
     struct group g;
     for (uint32_t got; (got = next_names(&s->sets[0], l, at, &g));) {
-        if (!emit_group(o, &g, filter(&g, (1u << got) - 1, s->sets, s->n, in_all))) return true;
+        if (!emit_group(o, &g, filter(&g, (1u << got) - 1, s->sets, s->n, in_all, NULL))) return true;
         if (cost <= (uint64_t)got * s->n) return false;
         cost -= (uint64_t)got * s->n;
     }

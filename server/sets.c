@@ -110,7 +110,7 @@ static inline void reply_whether(const struct set *x, const struct hop *h, uint3
     struct field_name names[SET_GROUP];
     for (uint32_t n; at < to; at += n) {
         n = name_group(x, h, at, to, names);
-        uint32_t found = set_probe(x, names, (1u << n) - 1);
+        uint32_t found = set_probe(x, names, (1u << n) - 1, false);
         for (uint32_t i = 0; i < n; i++) reply_int(r, found >> i & 1);
     }
 }
@@ -140,7 +140,7 @@ static bool check_many(struct shard *s, struct hop *h, struct many *m, uint32_t 
     struct field_name names[SET_GROUP];
     for (uint32_t n; m->at < to; m->at += n) {
         n = name_group(&x, h, m->at, to, names);
-        uint32_t found = set_probe(&x, names, (1u << n) - 1);
+        uint32_t found = set_probe(&x, names, (1u << n) - 1, false);
         for (uint32_t i = 0; i < n; i++) {
             if (found >> i & 1) continue;
             m->bytes += set_needs_member(&names[i]);

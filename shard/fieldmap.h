@@ -65,6 +65,14 @@ static inline struct page **fieldmap_place(const struct fieldmap *x, uint64_t bu
 }
 static inline struct page **fieldmap_page(const struct fieldmap *x, uint64_t hash) { return fieldmap_place(x, fieldmap_bucket(x, hash)); }
 
+/* Maps of one secret divide by the same bits of the same hash: items of one's bucket are, in another, in one of a few, by turns the next of which is *step further. The first of these; there may be more
+ * below x->buckets. */
+static inline uint64_t fieldmap_counterpart(const struct fieldmap *x, const struct fieldmap *of, uint64_t bucket, uint64_t *step) {
+    uint64_t half = (uint64_t)1 << of->level;
+    *step = bucket < half && bucket + half >= of->buckets ? half : 2 * half; /* one that is not split yet stands for two */
+    return bucket < x->buckets ? bucket : fieldmap_bucket(x, bucket << 8);
+}
+
 /* Before an item with this hash is added: splits until its bucket's page is not full. Only items that come in the order of their hashes (as a walk or a cursor scan of
  * another container gives them) fill a page while others are empty: they need the places that they will need once all have come. -ENOMEM: there is none. */
 int fieldmap_make_room(struct memory *m, struct fieldmap *x, const struct hash_secret *secret, uint64_t hash);

@@ -147,9 +147,33 @@ void set_prefetch(const struct set *x, const struct field_name *names, uint32_t 
     for (uint32_t i = 0; i < n; i++) fields_prefetch_page(&x->fields, names[i].hash);
 }
 
-uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of) {
+/* What is asked for of a page: a dozen members of 16 bytes take 250. */
+#define ALONG_BYTES 256u
+#define LINE 64u
+/* One that has more than so many times the buckets is asked for member by member. */
+#define ALONG_TIMES 2u
+/* Buckets between that which a walk is in and that for which it asks. */
+#define ALONG_AHEAD 2u
+
+bool set_walks_along(const struct set *x, const struct set *walked) {
+    const struct fieldmap *map = x->fields.map, *by = walked->fields.map;
+    return map && by && !x->no_prefetch && map->buckets <= ALONG_TIMES * by->buckets;
+}
+
+void set_prefetch_along(const struct set *x, const struct set *walked, uint64_t from, uint64_t to) {
+    const struct fieldmap *map = x->fields.map, *by = walked->fields.map;
+    uint64_t end = to + ALONG_AHEAD < by->buckets ? to + ALONG_AHEAD : by->buckets, step;
+    for (from += ALONG_AHEAD; from < end; from++) {
+        for (uint64_t b = fieldmap_counterpart(map, by, from, &step); b < map->buckets; b += step) {
+            const char *p = (const char *)*fieldmap_place(map, b);
+            for (size_t at = 0; p && at < ALONG_BYTES; at += LINE) __builtin_prefetch(p + at);
+        }
+    }
+}
+
+uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of, bool asked) {
     uint32_t found = 0;
-    if (x->fields.map && !x->no_prefetch) {
+    if (x->fields.map && !x->no_prefetch && !asked) {
         for (uint32_t left = of; left; left &= left - 1) fields_prefetch_place(&x->fields, names[__builtin_ctz(left)].hash);
         for (uint32_t left = of; left; left &= left - 1) fields_prefetch_page(&x->fields, names[__builtin_ctz(left)].hash);
     }

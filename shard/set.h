@@ -82,8 +82,14 @@ uint64_t set_scan(const struct set *x, uint64_t cursor, set_visit *visit, void *
 /* Brings what a look for n names touches on its way from memory. */
 void set_prefetch(const struct set *x, const struct field_name *names, uint32_t n);
 
-/* Which of n <= SET_GROUP names are members, as bits; of those whose bits are in `of`. Their cache misses overlap. */
+/* Which of n <= SET_GROUP names are members, as bits; of those whose bits are in `of`. Their cache misses overlap: they are asked for first, unless that was done (set_prefetch_along). */
 #define SET_GROUP 16u
-uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of);
+uint32_t set_probe(const struct set *x, const struct field_name *names, uint32_t of, bool asked);
+
+/* Both sets' buckets are the same bits of the same hash. So the members of a bucket that a walk comes to are looked for in one page of another set, or a few, and these can be told before the members
+ * are known. Whether that is worth it: both are maps, and x is not much larger. */
+bool set_walks_along(const struct set *x, const struct set *walked);
+/* Of two such sets: brings the pages of x on their way that the walk will need some buckets after each of these, of `walked`. */
+void set_prefetch_along(const struct set *x, const struct set *walked, uint64_t from, uint64_t to);
 
 #endif

@@ -471,6 +471,32 @@ static void what_comes_in_the_order_of_a_scan_finds_room(void **state) {
     fields_free(&from);
 }
 
+/* What a walk through one map is looked for in another lies where its bucket tells. */
+static void items_of_a_bucket_are_in_its_counterparts(void **state) {
+    struct memory *m = *state;
+    static const uint32_t sizes[] = {150, 700, 1000, 1531, 3000, 6000, 24000};
+    enum { N = sizeof sizes / sizeof *sizes };
+    struct fields maps[N];
+    for (unsigned i = 0; i < N; i++) {
+        maps[i] = (struct fields){.memory = m, .secret = &secret};
+        for (uint32_t j = 0; j < sizes[i]; j++) put_number(&maps[i], j);
+    }
+    for (unsigned i = 0; i < N * N; i++) {
+        const struct fieldmap *of = maps[i / N].map, *x = maps[i % N].map;
+        struct fields_walk w = {0};
+        struct field f;
+        while (fields_next(&maps[i / N], &w, &f)) {
+            struct field_name name;
+            char text[16];
+            field_name(&maps[i % N], text, (uint32_t)snprintf(text, sizeof text, "%u", number_of(&f)), &name);
+            uint64_t step, b = fieldmap_counterpart(x, of, fieldmap_bucket(of, name.hash), &step);
+            while (b < x->buckets && b != fieldmap_bucket(x, name.hash)) b += step;
+            assert_true(b < x->buckets);
+        }
+    }
+    for (unsigned i = 0; i < N; i++) fields_free(&maps[i]);
+}
+
 static void a_large_map_is_freed_in_slices(void **state) {
     struct fields f = {.memory = *state, .secret = &secret};
     for (uint32_t i = 0; i < 100000; i++) put_number(&f, i);
@@ -501,6 +527,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(each_is_drawn_as_often, setup, teardown),
         cmocka_unit_test_setup_teardown(a_map_whose_fields_get_times_grows_along, setup, teardown),
         cmocka_unit_test_setup_teardown(what_comes_in_the_order_of_a_scan_finds_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(items_of_a_bucket_are_in_its_counterparts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_map_is_freed_in_slices, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
