@@ -124,12 +124,24 @@ static char *printed(const char *format, ...) {
     return n < 0 ? NULL : text;
 }
 
-/* One line of a directive: in the place of its first old one that is left, or else at the end if its value differs from the default. */
+/* The same words, however they are quoted and spaced. */
+static bool says_the_same(const char *a, const char *b) {
+    char *words_a[DIRECTIVE_WORDS_MAX], *words_b[DIRECTIVE_WORDS_MAX], *buffer = malloc(strlen(a) + strlen(b) + 2);
+    int n = buffer ? words_split(a, buffer, words_a, DIRECTIVE_WORDS_MAX) : -1;
+    bool same = n > 0 && words_split(b, buffer + strlen(a) + 1, words_b, DIRECTIVE_WORDS_MAX) == n && !strcasecmp(words_a[0], words_b[0]);
+    for (int i = 1; same && i < n; i++) same = !strcmp(words_a[i], words_b[i]);
+    free(buffer);
+    return same;
+}
+
+/* One line of a directive: in the place of its first old one that is left, or else at the end if its value differs from the default. An old
+ * line that says the same stays as it was written. */
 static void put_line(struct rewriting *w, const struct directive *d, int class, char *text, bool differs) {
     for (size_t i = 0; i < w->n && text; i++) {
         if (w->lines[i].d != d || (d->kind == DIRECTIVE_OUTPUT_LIMIT && w->lines[i].class != class)) continue;
-        free(w->lines[i].text);
-        w->lines[i] = (struct line){text, NULL, 0};
+        bool same = says_the_same(w->lines[i].text, text);
+        free(same ? text : w->lines[i].text);
+        w->lines[i] = (struct line){same ? w->lines[i].text : text, NULL, 0};
         return;
     }
     if (text && !differs) {

@@ -11,6 +11,7 @@
 #include "server/multi.h"
 #include "server/outbox.h"
 #include "server/parse.h"
+#include "server/regions.h"
 #include "server/waiting.h"
 #include "shard/blob.h"
 
@@ -64,6 +65,15 @@ void conn_open(struct thread *t, int fd, bool unix_socket) {
     }
 }
 
+void block_free(struct block *b) { regions_free_room(b, sizeof *b + b->capacity); }
+
+static void give_up_block(struct conn *c) {
+    if (c->in->pins) c->in->dropped = true;
+    else block_free(c->in);
+    c->in = NULL;
+    c->in_at = 0;
+}
+
 void conn_free(struct thread *t, struct conn *c) {
     for (uint32_t i = 0; i < c->out.n_refs; i++) outbox_release_blob(t, c->out.refs[i].blob);
     for (uint32_t i = 0; i < c->flight.n_refs; i++) outbox_release_blob(t, c->flight.refs[i].blob);
@@ -71,8 +81,7 @@ void conn_free(struct thread *t, struct conn *c) {
     reply_drop(&c->flight);
     partial_drop(c);
     multi_free(t, c);
-    if (c->in && !c->in->pins) mi_free(c->in);
-    else if (c->in) c->in->dropped = true;
+    if (c->in) give_up_block(c);
     mi_free(c->name);
     mi_free(c->lib_name);
     mi_free(c->lib_version);
@@ -243,13 +252,6 @@ void conn_look_at_limits(struct thread *t, struct conn *c) {
 
 /* ---- input ---- */
 
-static void give_up_block(struct conn *c) {
-    if (c->in->pins) c->in->dropped = true;
-    else mi_free(c->in);
-    c->in = NULL;
-    c->in_at = 0;
-}
-
 /* Appends bytes to what waits. A block that commands under way point into does not move: then its rest is copied to a new one. */
 static bool carry(struct conn *c, const char *p, size_t size) {
     size_t rest = c->in ? c->in->size - c->in_at : 0;
@@ -261,7 +263,7 @@ static bool carry(struct conn *c, const char *p, size_t size) {
     if (!c->in || c->in->pins || c->in->size + size > c->in->capacity) {
         size_t capacity = 512;
         while (capacity < rest + size) capacity *= 2;
-        struct block *b = mi_malloc(sizeof *b + capacity);
+        struct block *b = regions_room(sizeof *b + capacity);
         if (!b) return false;
         *b = (struct block){.size = rest, .capacity = capacity};
         if (rest) memcpy(b->bytes, c->in->bytes + c->in_at, rest);
@@ -285,9 +287,7 @@ static void protocol_error(struct thread *t, struct conn *c, const char *what) {
 static void command_taken(struct thread *t, struct conn *c, uint32_t argc) {
     if (__builtin_expect(t->argv_has_blob, 0)) args_discard_blobs(t->argv, argc);
     if (__builtin_expect(c->partial != NULL, 0)) {
-        mi_free(c->partial->args);
-        mi_free(c->partial);
-        c->partial = NULL;
+        partial_free(c);
     }
     if (__builtin_expect(c->reply_skip, 0)) c->reply_skip = false;
     if (__builtin_expect(c->reply_skip_next, 0)) {

@@ -40,6 +40,9 @@ struct partial {
     } * args;
 };
 
+/* Gives back a block of input that no command under way points into. Its thread. */
+void block_free(struct block *b);
+
 /* What a connection that monitors has besides. */
 struct monitor {
     struct reply waits; /* lines that came while a task was under way */

@@ -41,7 +41,9 @@ static void reject(struct thread *t, struct conn *c, const struct command *row, 
 static void unknown_command(struct thread *t, struct conn *c, const struct arg *argv, uint32_t argc) {
     char text[512];
     if (arg_is(&argv[0], "post") || arg_is(&argv[0], "host:")) { /* a browser that was sent here, with commands in what it posts */
-        log_line(LOG_WARNING_LEVEL, "Possible SECURITY ATTACK detected: POST or Host: from client id=%llu. Closing it",
+        char address[CONN_ADDRESS_MAX];
+        conn_address(c, address);
+        log_line(LOG_WARNING_LEVEL, "Possible SECURITY ATTACK detected: POST or Host: from %s, client id=%llu. Closing it", address,
             (unsigned long long)c->id);
         conn_close(c, false);
         return;

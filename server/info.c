@@ -263,12 +263,13 @@ const char *figures_of(const struct reply *piece, struct figures *f) {
     return p + f->n_errors * sizeof(struct error_stats);
 }
 
-static uint64_t resident(void) {
+static void read_resident(struct sums *s) {
     FILE *f = fopen("/proc/self/statm", "r");
-    unsigned long long total, pages = 0;
-    if (f && fscanf(f, "%llu %llu", &total, &pages) != 2) pages = 0;
+    unsigned long long total, pages = 0, shared = 0;
+    if (f && fscanf(f, "%llu %llu %llu", &total, &pages, &shared) != 3) pages = shared = 0;
     if (f) fclose(f);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    s->resident = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    s->anonymous = (pages > shared ? pages - shared : 0) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 bool sums_make(struct sums *s, struct reply *const *pieces, uint32_t n) {
@@ -279,7 +280,7 @@ bool sums_make(struct sums *s, struct reply *const *pieces, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) add_piece(s, pieces[i]);
     s->used = s->all.memory.used + s->clients.bytes;
     s->peak = s->all.memory.peak > s->used ? s->all.memory.peak : s->used;
-    s->resident = resident();
+    read_resident(s);
     return true;
 }
 

@@ -37,7 +37,8 @@ struct sums {
     uint32_t n_errors, n_dbs;
     struct reply *const *pieces;
     uint32_t n;
-    uint64_t used, peak, resident; /* bytes: data, tables and clients; of the process */
+    uint64_t used, peak;          /* bytes: data, tables and clients */
+    uint64_t resident, anonymous; /* bytes of the process; of these what no file or mapping that others share holds */
 };
 
 /* False: no memory (drop it all the same). */

@@ -118,6 +118,7 @@ static void memory_section(struct text *x, const struct sums *s) {
     number(x, "allocator_allocated", s->used);
     number(x, "allocator_active", active);
     number(x, "allocator_reserved", m->reserved);
+    number(x, "allocator_resident", s->anonymous);
     size(x, "total_system_memory", (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     NONE(x, "used_memory_lua", "used_memory_vm_eval");
     text_add(x, "used_memory_lua_human:0B\r\n");
@@ -129,6 +130,10 @@ static void memory_section(struct text *x, const struct sums *s) {
     memory_limits(x, config_current());
     decimal(x, "allocator_frag_ratio", ratio(active, s->used));
     text_add(x, "allocator_frag_bytes:%lld\r\n", (long long)active - (long long)s->used);
+    decimal(x, "allocator_rss_ratio", ratio(s->anonymous, active));
+    text_add(x, "allocator_rss_bytes:%lld\r\n", (long long)s->anonymous - (long long)active);
+    decimal(x, "rss_overhead_ratio", ratio(s->resident, s->anonymous));
+    text_add(x, "rss_overhead_bytes:%lld\r\n", (long long)s->resident - (long long)s->anonymous);
     decimal(x, "mem_fragmentation_ratio", ratio(s->resident, s->used));
     text_add(x, "mem_fragmentation_bytes:%lld\r\n", (long long)s->resident - (long long)s->used);
     number(x, "mem_not_counted_for_evict", s->clients.bytes);
@@ -241,9 +246,27 @@ static void seconds(struct text *x, const char *name, struct timeval t) {
     text_add(x, "%s:%ld.%06ld\r\n", name, (long)t.tv_sec, (long)t.tv_usec);
 }
 
+/* Of the thread that main() runs in; the kernel tells it in clock ticks. False: it does not tell. */
+static bool main_thread_cpu(struct timeval *user, struct timeval *system) {
+    char path[64], text[1024];
+    unsigned long long u, s, ticks = (unsigned long long)sysconf(_SC_CLK_TCK);
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!rest || sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &u, &s) != 2) return false;
+    *user = (struct timeval){(time_t)(u / ticks), (suseconds_t)(u % ticks * 1000000 / ticks)};
+    *system = (struct timeval){(time_t)(s / ticks), (suseconds_t)(s % ticks * 1000000 / ticks)};
+    return true;
+}
+
 static void cpu_section(struct text *x, const struct sums *s) {
     struct rusage self, children;
     (void)s;
+    struct timeval user, system;
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     text_add(x, "# CPU\r\n");
@@ -251,6 +274,9 @@ static void cpu_section(struct text *x, const struct sums *s) {
     seconds(x, "used_cpu_user", self.ru_utime);
     seconds(x, "used_cpu_sys_children", children.ru_stime);
     seconds(x, "used_cpu_user_children", children.ru_utime);
+    if (!main_thread_cpu(&user, &system)) return;
+    seconds(x, "used_cpu_sys_main_thread", system);
+    seconds(x, "used_cpu_user_main_thread", user);
 }
 
 static void modules_section(struct text *x, const struct sums *s) {

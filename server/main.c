@@ -160,6 +160,7 @@ static void say_started(void) {
 
 /* If this goes wrong the process ends at once. */
 static void load(int signals) {
+    service_notify("STATUS=Loading");
     enum loading_result result = loading_run(signals);
     if (result == LOADING_DONE) return;
     exit_at_once(result == LOADING_FAILED);

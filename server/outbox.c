@@ -432,7 +432,7 @@ static void retire_tick(struct thread *t, struct tick *k) {
     for (uint32_t i = 0; i < k->n_blobs; i++) args_discard_blobs(k->blobs[i], 1);
     for (uint32_t i = 0; i < k->n_blocks; i++) {
         struct block *b = k->blocks[i];
-        if (!--b->pins && b->dropped) mi_free(b);
+        if (!--b->pins && b->dropped) block_free(b);
     }
     for (uint32_t i = 0; i < k->n_memory; i++) mi_free(k->memory[i]);
     k->n_buffers = k->n_blobs = k->n_blocks = k->n_memory = 0;

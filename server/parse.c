@@ -5,7 +5,9 @@
 #include <mimalloc.h>
 #include <stdio.h>
 
+#include "server/regions.h"
 #include "shard/blob.h"
+#include "shard/mapping.h"
 
 #define LINE_MAX_BYTES 65536 /* of an inline command, and of a header */
 #define KEEP_PARTIAL 4096    /* bytes of a command from which on its parsed part is kept */
@@ -16,7 +18,8 @@ static bool argv_room(struct thread *t, uint32_t n) {
     if (n <= t->argv_capacity) return true;
     uint32_t capacity = t->argv_capacity;
     while (capacity < n) capacity *= 2;
-    struct arg *argv = mi_realloc(t->argv, capacity * sizeof *argv);
+    size_t size = t->argv_capacity * sizeof *t->argv;
+    struct arg *argv = growing_resize(t->argv, size, size, capacity * sizeof *argv);
     if (!argv) return false;
     t->argv = argv;
     t->argv_capacity = capacity;
@@ -48,22 +51,27 @@ static inline const char *header(const char *p, const char *end, int64_t *v, boo
     return header_slow(p, end, v, ok);
 }
 
+void partial_free(struct conn *c) {
+    regions_free_room(c->partial->args, c->partial->capacity * sizeof *c->partial->args);
+    mi_free(c->partial);
+    c->partial = NULL;
+}
+
 void partial_drop(struct conn *c) {
     struct partial *k = c->partial;
     if (!k) return;
     if (k->blob) blob_give_up(k->blob);
     for (uint32_t i = 0; i < k->have; i++)
         if (k->args[i].blob) blob_give_up(k->args[i].blob);
-    mi_free(k->args);
-    mi_free(k);
-    c->partial = NULL;
+    partial_free(c);
 }
 
 static bool partial_room(struct partial *k, uint32_t n) {
     if (n <= k->capacity) return true;
     uint32_t capacity = k->capacity ? k->capacity * 2 : 16;
     while (capacity < n) capacity *= 2;
-    struct partial_arg *args = mi_realloc(k->args, capacity * sizeof *args);
+    size_t size = k->capacity * sizeof *k->args;
+    struct partial_arg *args = growing_resize(k->args, size, size, capacity * sizeof *args);
     if (!args) return false;
     k->args = args;
     k->capacity = capacity;

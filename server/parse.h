@@ -23,5 +23,7 @@ enum parse_result parse(
 bool partial_blob_done(struct partial *k);
 /* Drops what was parsed of a command, with its blobs. */
 void partial_drop(struct conn *c);
+/* Its arguments are the command's now: what they were kept in goes. Legal if there is such a part. */
+void partial_free(struct conn *c);
 
 #endif

@@ -2,10 +2,10 @@
 
 #include <mimalloc.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "server/thread.h"
+#include "shard/mapping.h"
 #include "shard/memory.h"
 
 static int wake = -1;
@@ -50,16 +50,10 @@ void regions_give_back(void *p, size_t size) {
     if (!head) wake_main();
 }
 
-#define ROOM_MIN (1u << 20) /* less is the heap's */
-
-void *regions_room(size_t size) {
-    if (size < ROOM_MIN) return mi_malloc(size);
-    void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room == MAP_FAILED ? NULL : room;
-}
+void *regions_room(size_t size) { return size < MAPPING_MIN ? mi_malloc(size) : mapping_new(size); }
 
 void regions_free_room(void *room, size_t size) {
-    if (!room || size < ROOM_MIN) mi_free(room);
+    if (!room || size < MAPPING_MIN) mi_free(room);
     else regions_give_back(room, size);
 }
 

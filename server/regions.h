@@ -30,7 +30,7 @@ void regions_look(struct thread *t);
 /* Any thread. block: whole pages that memory_unmap may be asked for. */
 void regions_give_back(void *block, size_t size);
 /* Room for something large, for a while: 1 MiB and more are whole pages, mapped at once and given back to the main thread; less is the heap's. NULL: no memory.
- * Any thread; to be freed with its size, on any; NULL may be, too. */
+ * Any thread; to be freed with its size, on any; NULL may be, too. Blocks of growing_resize() are such room. */
 void *regions_room(size_t size);
 void regions_free_room(void *room, size_t size);
 /* Who holds the shard. Hands over one block that its memory has too many; legal if memory_wants_trim. */

@@ -27,21 +27,11 @@ void reply_drop(struct reply *r) {
     *r = (struct reply){.resp = r->resp};
 }
 
-static char *resize(struct reply *r, size_t capacity) {
-    if (!is_mapped(capacity)) return mi_realloc(r->p, capacity);
-    if (is_mapped(r->capacity)) return mapping_resize(r->p, r->capacity, capacity);
-    char *p = mapping_new(capacity);
-    if (!p) return NULL;
-    if (r->size) memcpy(p, r->p, r->size);
-    mi_free(r->p);
-    return p;
-}
-
 bool reply_grow(struct reply *r, size_t more) {
     size_t capacity = r->capacity ? r->capacity : REPLY_FIRST;
     if (r->failed) return false;
     while (capacity < r->size + more) capacity *= 2;
-    char *p = resize(r, capacity);
+    char *p = growing_resize(r->p, r->capacity, r->size, capacity);
     if (!p) {
         r->failed = true;
         return false;

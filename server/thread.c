@@ -383,7 +383,7 @@ static void trim(struct thread *t) {
     if (t->argv_capacity <= ARGV_KEPT) return;
     struct arg *less = mi_malloc(ARGV_FIRST * sizeof *less);
     if (!less) return;
-    mi_free(t->argv);
+    regions_free_room(t->argv, t->argv_capacity * sizeof *t->argv);
     t->argv = less;
     t->argv_capacity = ARGV_FIRST;
 }
@@ -555,7 +555,7 @@ void thread_drop(struct thread *t) {
     measure_drop(&t->measure);
     shard_drop(t->shard);
     mi_free(t->spare);
-    mi_free(t->argv);
+    regions_free_room(t->argv, t->argv_capacity * sizeof *t->argv);
     mi_free(t->ticks);
     mi_free(t->outbox_first);
     mi_free(t->outbox_last);

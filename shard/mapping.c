@@ -1,5 +1,6 @@
 #include "shard/mapping.h"
 
+#include <mimalloc.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -24,4 +25,14 @@ void *mapping_resize(void *block, size_t size, size_t to_size) {
     void *p = mremap(block, size, to_size, MREMAP_MAYMOVE);
     return p == MAP_FAILED ? NULL : p;
 #endif
+}
+
+void *growing_resize(void *block, size_t size, size_t used, size_t to_size) {
+    if (to_size < MAPPING_MIN) return mi_realloc(block, to_size);
+    if (size >= MAPPING_MIN) return mapping_resize(block, size, to_size);
+    void *p = mapping_new(to_size);
+    if (!p) return NULL;
+    if (used) memcpy(p, block, used);
+    mi_free(block);
+    return p;
 }

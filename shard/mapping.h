@@ -14,5 +14,8 @@
 void *mapping_new(size_t size);
 /* Another size; the bytes stay, their place may not. NULL: no memory, nothing changed. */
 void *mapping_resize(void *block, size_t size, size_t to_size);
+/* A block that grows: the heap's (mi_malloc) below MAPPING_MIN bytes, a mapping from there. used: its first bytes, which stay. block: NULL for
+ * size 0. NULL: no memory, nothing changed. */
+void *growing_resize(void *block, size_t size, size_t used, size_t to_size);
 
 #endif

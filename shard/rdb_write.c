@@ -34,23 +34,13 @@ void rdb_buffer_drop(struct rdb_buffer *b) {
     *b = (struct rdb_buffer){0};
 }
 
-static uint8_t *resize(const struct rdb_buffer *b, size_t capacity) {
-    if (capacity < MAPPING_MIN) return mi_realloc(b->bytes, capacity);
-    if (rdb_buffer_mapped(b)) return mapping_resize(b->bytes, b->capacity, capacity);
-    uint8_t *bytes = mapping_new(capacity);
-    if (!bytes) return NULL;
-    if (b->length) memcpy(bytes, b->bytes, b->length);
-    mi_free(b->bytes);
-    return bytes;
-}
-
 static __attribute__((noinline)) bool grow(struct rdb_buffer *b, size_t n) {
     size_t capacity = b->capacity ? b->capacity : BUFFER_MIN;
     while (capacity - b->length < n) {
         if (capacity > SIZE_MAX / 2) return false;
         capacity *= 2;
     }
-    uint8_t *bytes = resize(b, capacity);
+    uint8_t *bytes = growing_resize(b->bytes, b->capacity, b->length, capacity);
     if (!bytes) return false;
     b->bytes = bytes;
     b->capacity = capacity;

@@ -184,6 +184,7 @@ def expired_beside_commands(c, percent, keys, commands):
 
 
 @pytest.mark.alone
+@pytest.mark.measures
 @pytest.mark.each_back_end
 def test_housekeeping_gets_its_share_of_a_busy_thread(start):
     """housekeeping-percent: beside the same commands, 1 % frees a fraction of what 80 % frees; how fast either is, does not matter."""

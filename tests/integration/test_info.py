@@ -1,11 +1,12 @@
 """INFO: Redis' fields, and that they are true."""
 
+import re
 import time
 
 import pytest
 
 # What would have to be made up here.
-LEFT_OUT = {'redis_build_id', 'allocator_resident', 'allocator_rss_ratio', 'allocator_rss_bytes', 'rss_overhead_ratio', 'rss_overhead_bytes', 'used_cpu_sys_main_thread', 'used_cpu_user_main_thread'}
+LEFT_OUT = {'redis_build_id'}
 
 
 def sections(c, *names):
@@ -29,6 +30,20 @@ def test_sections_and_fields_are_those_of_redis(server, reference):
             if section in ('Commandstats', 'Errorstats', 'Latencystats', 'Keyspace'):
                 continue
             assert set(want[section]) - set(have[section]) <= LEFT_OUT, section
+
+
+def test_memory_of_the_process_and_time_of_the_main_thread_are_the_kernels(server):
+    c = server.client()
+    assert c.command('SET', 'k', b'x' * (64 << 20)) == b'OK'
+    memory, cpu = (sections(c, name)[name.capitalize() if name == 'memory' else 'CPU'] for name in ('memory', 'cpu'))
+    with open('/proc/%d/status' % server.process.pid) as f:
+        anonymous = int(re.search(r'^RssAnon:\s+(\d+) kB$', f.read(), re.M)[1]) << 10
+    assert abs(int(memory['allocator_resident']) - anonymous) < 8 << 20 < int(memory['allocator_resident'])
+    assert int(memory['rss_overhead_bytes']) == int(memory['used_memory_rss']) - int(memory['allocator_resident']) > 0
+    assert int(memory['allocator_rss_bytes']) == int(memory['allocator_resident']) - int(memory['allocator_active'])
+    if server.threads == 1:
+        spent = sum(float(cpu['used_cpu_%s_main_thread' % kind]) for kind in ('sys', 'user'))
+        assert 0 <= spent <= sum(float(cpu['used_cpu_' + kind]) for kind in ('sys', 'user')) + .02
 
 
 def test_figures_are_true(server):

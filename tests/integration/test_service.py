@@ -162,6 +162,16 @@ def test_systemd_is_told(start, tmp_path, supervised, abstract):
         assert server.wait_end() == 0
 
 
+def test_systemd_is_told_of_loading(start, tmp_path):
+    first = start()
+    assert first.client().pipeline([('SET', 'k', 'v'), ('SAVE',)]) == [b'OK', b'OK']
+    path = str(tmp_path / 'notify')
+    with listener(path) as s:
+        start(options=[('supervised', 'systemd'), ('dir', first.directory)], env={'NOTIFY_SOCKET': path})
+        lines = told(s, 'READY=1')
+        assert lines.index('STATUS=Loading') < lines.index('STATUS=Ready to accept connections')
+
+
 def test_ready_means_ready(tmp_path):
     path = str(tmp_path / 'notify')
     with listener(path) as s:
