@@ -63,7 +63,7 @@ def other(server):
     client.close()
 
 
-def beside(slow, command, other, question, before, after, undo=None, tries=50):
+def beside(slow, command, other, question, before, after, undo=None, tries=500):
     """A command on another key of the shard goes in between, and one on the key sees what was before or what is after it. What the command replied."""
     first = False
     for _ in range(tries):

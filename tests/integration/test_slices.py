@@ -380,7 +380,7 @@ def test_containers_are_renamed_in_slices(server, kind):
     slow.command('PEXPIRE', names[0], 10000000)
     used = int(server.info('memory')['used_memory'])
     first = False
-    for n in range(60):
+    for n in range(600):
         at, to = names[n % 6], names[(n + 1) % 6]
         slow.send(encode(('RENAME', 'RENAMENX')[n % 2], at, to))
         other.send(encode('PING') + encode('EXISTS', at, to))
@@ -544,7 +544,7 @@ def test_many_are_popped_in_slices(server, kind, command, words, single, tag):
     went_first = False
     for word in words:
         for count in (100, 12000, 20000, 1 << 40):
-            for _ in range(50):
+            for _ in range(500):
                 slow.command('DEL', of)
                 KINDS[kind][0](slow, of)
                 all_of_it = slow.command(single, of, 0, -1)
@@ -597,7 +597,7 @@ def test_who_waits_for_many_is_served_in_slices(server, kind, tag):
     c.command('SET', beside, 'y')
     first = False
     for n in (12000, 1 << 40):
-        for _ in range(50):
+        for _ in range(500):
             c.command('DEL', key)
             KINDS[kind][0](c, source)
             all_of_it = c.command(read, source, 0, -1)
