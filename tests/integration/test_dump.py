@@ -6,7 +6,7 @@ import time
 import pytest
 from persistence import crc64
 from resp import NIL_ARRAY, Error, encode
-from server import wait_for
+from server import long_slices, wait_for
 
 NODE_SIZES = [3, 128, -1, -2, -5]
 
@@ -227,12 +227,6 @@ def test_a_long_dump_goes_on_in_slices(server):
     a.command('SET', 'long', b'x' * 3000000)
     assert a.command('RESTORE', 'other', 0, a.command('DUMP', 'long')) == b'OK'
     assert a.command('GET', 'other') == b'x' * 3000000
-
-
-def long_slices(c):
-    """How many slices of long commands there were, on all threads."""
-    lines = bytes(c.command('INFO', 'threads')).decode().splitlines()
-    return sum(int(line.split('slices=')[1].split(',')[0]) for line in lines if '_long:' in line)
 
 
 LONG = {

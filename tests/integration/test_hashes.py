@@ -3,7 +3,7 @@
 import pytest
 
 from resp import Error
-from server import wait_for
+from server import long_slices, wait_for
 
 N = 30000
 
@@ -130,11 +130,6 @@ def test_a_reply_without_end_closes_its_client_only(server):
 # Long reads go in slices, with the key locked.
 
 BIG = 30000
-
-
-def long_slices(client):
-    text = client.command('INFO', 'threads').decode()
-    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
 
 
 def test_a_long_read_goes_in_slices(client):

@@ -3,7 +3,7 @@
 import pytest
 
 from resp import Closed, encode
-from server import PATIENCE, SLOW, wait_for
+from server import PATIENCE, SLOW, long_slices, wait_for
 
 SIZE = 6 << 20
 HUGE = bytes(range(256)) * (SIZE // 256)
@@ -143,10 +143,6 @@ def test_clients_leave_and_the_server_ends_while_huge_values_are_sent(start):
 
 MOVES = {'LMOVE': lambda a, b: ('LMOVE', a, b, 'LEFT', 'RIGHT'), 'RPOPLPUSH': lambda a, b: ('RPOPLPUSH', a, b), 'BLMOVE': lambda a, b: ('BLMOVE', a, b, 'RIGHT', 'LEFT', 0),
          'BRPOPLPUSH': lambda a, b: ('BRPOPLPUSH', a, b, 0)}
-
-
-def long_slices(server):
-    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
 
 
 def is_blocked(server):

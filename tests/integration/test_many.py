@@ -5,7 +5,7 @@ import select
 import pytest
 
 from resp import Error, Nil, encode
-from server import PATIENCE, wait_for
+from server import PATIENCE, long_slices, wait_for
 
 N = 20000
 NAMES = [b'm:%d' % i for i in range(N)]
@@ -42,10 +42,6 @@ ASKING = {
     'ZMSCORE': (lambda of: ('ZMSCORE', '{t}of', *of), 'ZADD', lambda i: b'%d' % (i % 1009), Nil('$')),
     'GEOHASH': (lambda of: ('GEOHASH', '{t}of', *of), 'GEOADD', lambda i: (b's0000000000', b'w0000000000')[i % 4 // 2], Nil('$')),
 }
-
-
-def long_slices(server):
-    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
 
 
 @pytest.fixture

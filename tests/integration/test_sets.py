@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from resp import Error
-from server import wait_for
+from server import long_slices, wait_for
 
 N = 20000
 
@@ -235,11 +235,6 @@ def test_refused_memory_changes_nothing(start):
         assert c.command('EXISTS', 'to') == 0
         assert c.command('SREM', 's0', 'set 0 member 1') == 1
         assert [c.command('SCARD', 's%d' % i) for i in range(made)] == [9999] + [10000] * (made - 1)
-
-
-def long_slices(client):
-    text = client.command('INFO', 'threads').decode()
-    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
 
 
 def test_smembers_of_a_large_set_goes_in_slices(client):

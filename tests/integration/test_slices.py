@@ -6,15 +6,10 @@ import socket
 import pytest
 
 from resp import Error, encode
-from server import PATIENCE, wait_for
+from server import PATIENCE, long_slices, wait_for
 from test_dump import compressed, sealed
 
 LETTERS = b'abcab' * 2300, b'abcd' * 2870
-
-
-def long_slices(server):
-    """How many slices of long commands there were so far, on all threads."""
-    return sum(int(value.split(',')[0].partition('=')[2]) for name, value in server.info('threads').items() if name.endswith('_long'))
 
 
 def answered_first(slow, command, other, question, answer, tries=1000):

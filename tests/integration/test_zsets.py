@@ -3,7 +3,7 @@
 import pytest
 
 from resp import Error, NIL, encode
-from server import wait_for
+from server import long_slices, wait_for
 
 N = 30000
 
@@ -103,12 +103,6 @@ def test_many_are_popped_and_removed(client):
     client.command('ZADD', 'other', 1, 'x')
     assert client.command('ZMPOP', 2, 'none', 'z', 'MAX', 'COUNT', 5000) == [b'z', [[m, b'%d' % (int(m[1:]) * 7919 % 10007)] for m in in_order(3000)[::-1]]]
     assert client.command('EXISTS', 'z') == 0
-
-
-def long_slices(client):
-    """How many slices of long commands there were so far, on all threads."""
-    text = client.command('INFO', 'threads').decode()
-    return sum(int(line.split('slices=')[1].split(',')[0]) for line in text.splitlines() if '_long:' in line)
 
 
 @pytest.mark.parametrize('to', ['{z}to', 'to', 'too', 'tooo'])

@@ -50,6 +50,14 @@ def redis_binary():
     return [check, 'redis-server']
 
 
+def long_slices(of):
+    """How many slices of long commands there were so far, on all threads of a server; of: it, or a client of it."""
+    if isinstance(of, Server):
+        with Client(of.address(), timeout=PATIENCE) as c:
+            return long_slices(c)
+    return sum(map(int, re.findall(rb'^thread\d+_long:slices=(\d+)', of.command('INFO', 'threads'), re.M)))
+
+
 def wait_for(happened):
     """Asks until it is true; returns what it was."""
     end = time.monotonic() + PATIENCE
