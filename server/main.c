@@ -1,5 +1,6 @@
 /* The start and the end: configuration, listening sockets, threads, signals. */
 #include <errno.h>
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -174,6 +175,7 @@ static void say_ready(void) {
 
 int main(int argc, char **argv) {
     bool exit_now;
+    setlocale(LC_COLLATE, ""); /* the order of SORT ALPHA */
     if (argc == 2 && !strcmp(argv[1], "--dump-command-docs")) {
         commands_init();
         commands_print_docs();

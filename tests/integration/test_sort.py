@@ -1,6 +1,8 @@
 """SORT over a socket: large values, keys on every shard, what others see meanwhile. What single replies look like is compared with redis-server (tests/oracle)."""
 
 import random
+import shutil
+import subprocess
 
 import pytest
 
@@ -150,3 +152,29 @@ def test_clients_that_leave_leave_nothing(server):
             r.close()
         assert c.command('RPUSH', 'l', 0) == N + 1
         assert c.command('SET', 'w:1', 5) == b'OK'
+
+
+UPSIDE_DOWN = """comment_char %
+escape_char /
+LC_COLLATE
+order_start forward
+<U0063>
+<U0062>
+<U0061>
+order_end
+END LC_COLLATE
+"""
+
+
+@pytest.mark.skipif(not shutil.which('localedef'), reason='localedef is not installed (package libc-bin)')
+def test_alpha_follows_the_locale(start, tmp_path):
+    """Of its environment, as redis-server does; what is stored is sorted by bytes."""
+    source = tmp_path / 'upside'
+    source.write_text(UPSIDE_DOWN)
+    subprocess.run(['localedef', '-c', '-i', str(source), str(tmp_path / 'locales.upside')], capture_output=True)   # it warns of all that is not there
+    (tmp_path / 'locales').mkdir()
+    (tmp_path / 'locales.upside').rename(tmp_path / 'locales' / 'upside')
+    c = start(env={'LOCPATH': str(tmp_path / 'locales'), 'LC_ALL': '', 'LC_COLLATE': 'upside'}).client()
+    assert c.command('RPUSH', 'l', 'a', 'c', 'b') == 3
+    assert c.command('SORT', 'l', 'ALPHA') == [b'c', b'b', b'a']
+    assert c.command('SORT', 'l', 'ALPHA', 'STORE', 'to') == 3 and c.command('LRANGE', 'to', 0, -1) == [b'a', b'b', b'c']
