@@ -76,13 +76,16 @@ enum command_flags {
     CMD_AT_ONCE = 1 << 24,    /* not shown: runs inside MULTI too, it is not queued */
     CMD_ENDS_MULTI = 1 << 25, /* not shown: the same, and MULTI is over then */
     CMD_SETTLES = 1 << 26,    /* not shown: of PLAN_ALL: answered when all that was dispatched before its pieces ran is through */
-    CMD_ANY_KEYS =
-        1 << 28, /* not shown: its steps take any number of keys in waves; with very many it has an intent on the database as a whole */
-    CMD_REPLACES = 1 << 27, /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
-    CMD_BESIDE = 1 << 28,   /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
-    CMD_LOOKS_ON = 1
-        << 29, /* not shown: what it does while all shards stand still changes no key and tells of none: transactions that rest may stay */
+    CMD_REPLACES = 1 << 27,   /* not shown: writes its keys without changing the values that they have: these may be kept elsewhere */
+    CMD_BESIDE = 1 << 28,     /* not shown: of PLAN_EXCLUSIVE: it may run while data are loaded, without a shard (a spread of none) */
+    CMD_LOOKS_ON =
+        1 << 29, /* not shown: while all shards stand still it changes no key and tells of none: transactions that rest may stay */
+    CMD_ANY_KEYS = 1 << 30, /* not shown: its steps take any number of keys in waves; very many: with an intent on the database */
 };
+
+_Static_assert((0u + CMD_VALUE_HINT + CMD_SLICED + CMD_CHEAP + CMD_AT_ONCE + CMD_ENDS_MULTI + CMD_SETTLES + CMD_REPLACES + CMD_BESIDE +
+                   CMD_LOOKS_ON + CMD_ANY_KEYS) == (1u << 31) - (1u << 21),
+    "each has a bit of its own");
 
 /* ACL categories beyond those that follow from flags (read, write, fast, slow, admin, dangerous of admin, blocking). */
 enum acl_category {
@@ -163,7 +166,8 @@ enum room { ROOM_RESERVED = 1, ROOM_REFUSED };
 /* PLAN_SPREAD over several shards as waves of hops (steps.h). */
 typedef bool steps_fn(struct thread *t, struct task *k, struct reply *r);
 
-/* Frees what a sliced hop's state holds, at the end of the process: on_shard will not be called again. */
+/* Frees what a sliced hop's state holds: on_shard will not be called again for it. At the end of the process, and of what only reads whenever nobody wants its
+ * reply any more; r is what was made of that. */
 typedef void hop_drop_fn(struct shard *s, struct hop *h, struct reply *r);
 /* Bytes that the state of a plain hop in slices holds, and no shard counts. */
 typedef uint64_t hop_held_fn(const struct hop *h);

@@ -286,9 +286,7 @@ static void protocol_error(struct thread *t, struct conn *c, const char *what) {
 /* The command was dispatched (or answered): blobs that nobody took over are discarded, and its parsed part is forgotten. */
 static void command_taken(struct thread *t, struct conn *c, uint32_t argc) {
     if (__builtin_expect(t->argv_has_blob, 0)) args_discard_blobs(t->argv, argc);
-    if (__builtin_expect(c->partial != NULL, 0)) {
-        partial_free(c);
-    }
+    if (__builtin_expect(c->partial != NULL, 0)) partial_free(c);
     if (__builtin_expect(c->reply_skip, 0)) c->reply_skip = false;
     if (__builtin_expect(c->reply_skip_next, 0)) {
         c->reply_skip = true;

@@ -265,8 +265,8 @@ static bool main_thread_cpu(struct timeval *user, struct timeval *system) {
 
 static void cpu_section(struct text *x, const struct sums *s) {
     struct rusage self, children;
-    (void)s;
     struct timeval user, system;
+    (void)s;
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     text_add(x, "# CPU\r\n");

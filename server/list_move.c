@@ -42,7 +42,7 @@ static bool push_moved(struct shard *s, struct key *k, enum list_end end, struct
 static void take_moved(struct shard *s, struct key *k, enum list_end end) {
     struct list x = open_list(s, k);
     key_before_change(s, k, pop_event(end));
-    list_pop(&x, end, 1, &s->trash);
+    list_pop(&x, end, 1, NULL); /* at once: a blob that was handed over is no business of this shard's any more */
     list_store(s, k, &x, pop_event(end));
 }
 

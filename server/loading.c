@@ -61,7 +61,8 @@ static struct {
     struct passing *passing;
     _Atomic uint64_t chunk; /* the first that no loader has claimed */
     char path[CONFIG_TEXT_MAX * 2];
-    int tells; /* an eventfd: the loaders have ended, or the loading has */
+    struct stat file; /* what was there when it began: each loader opens it for itself, and their chunks must be of one file */
+    int tells;        /* an eventfd: the loaders have ended, or the loading has */
     /* DEBUG RELOAD. waiter NULL: it is the start. */
     struct disk_job *waiter;
     bool flush, merge;
@@ -278,7 +279,7 @@ static bool pass_over_key(void *arg, struct rdb_source *x, const struct rdb_key 
 
 /* Before anything is thrown away for it the first loader looks through the file, and the others wait. */
 static bool is_whole(struct loader *l) {
-    struct rdb_walk w = {.key = pass_over_key, .checks = true, .skip_unknown = config_current()->rdb_skip_unknown};
+    struct rdb_walk w = {.key = pass_over_key, .is = &loading.file, .checks = true, .skip_unknown = config_current()->rdb_skip_unknown};
     if (!l->shard->id) loading.whole = rdb_file_walk(loading.path, &w, l->why, sizeof l->why);
     pthread_barrier_wait(&loading.looked);
     return loading.whole;
@@ -295,6 +296,7 @@ static void read_file(struct loader *l) {
         .aux = first ? note_aux : NULL,
         .claims = claim,
         .arg = l,
+        .is = &loading.file,
         .checks = first,
         .skip_unknown = config_current()->rdb_skip_unknown};
     l->good = rdb_file_walk(loading.path, &w, l->why, sizeof l->why) && make_rest(l);
@@ -353,10 +355,9 @@ static bool prepare(struct loader *l, struct shard *s, const struct config *c) {
 
 /* False: errno. */
 static bool find_file(const struct config *c) {
-    struct stat st;
     snprintf(loading.path, sizeof loading.path, "%s/%s", c->dir, c->dbfilename);
-    if (stat(loading.path, &st)) return false;
-    atomic_store(&loading.bytes, (uint64_t)st.st_size);
+    if (stat(loading.path, &loading.file)) return false;
+    atomic_store(&loading.bytes, (uint64_t)loading.file.st_size);
     return true;
 }
 

@@ -80,15 +80,18 @@ static struct bundle *new_bundle(const struct passing *p, size_t needs) {
     return x;
 }
 
+static void send_open(struct passing *p, uint32_t to, struct bundle **open) {
+    pthread_mutex_lock(&p->lock);
+    send(p, to, *open);
+    pthread_mutex_unlock(&p->lock);
+    *open = NULL;
+}
+
 bool passing_put(struct passing *p, uint32_t from, uint32_t to, const struct passed_key *k) {
     struct bundle **open = &p->open[from * p->loaders + to], *x = *open;
     size_t needs = sizeof *k + k->name_size + k->value_size;
     if (!x || x->capacity - x->length < needs) {
-        if (x) {
-            pthread_mutex_lock(&p->lock);
-            send(p, to, x);
-            pthread_mutex_unlock(&p->lock);
-        }
+        if (x) send_open(p, to, open);
         x = *open = new_bundle(p, needs);
         if (!x) return false;
     }
@@ -97,6 +100,8 @@ bool passing_put(struct passing *p, uint32_t from, uint32_t to, const struct pas
     memcpy(at + sizeof *k, k->name, k->name_size);
     memcpy(at + sizeof *k + k->name_size, k->value, k->value_size);
     x->length += needs;
+    if (x->length < p->bundle) return true;
+    send_open(p, to, open); /* what is full, or holds one that is longer, would wait uncounted */
     return true;
 }
 

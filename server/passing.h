@@ -1,7 +1,7 @@
 /* Keys on their way from the loader that read them to the one whose shard they belong to: copied as bytes of the file, in bundles.
  *
  * Who puts never waits; who is about to read more waits while too much is under way and nothing of it is for himself. So what there can be is the limit, and what each
- * loader puts between two takes (a chunk of the file), and what each is filling; and there is always somebody who goes on, as whatever is under way is for somebody.
+ * loader puts between two takes (a chunk of the file), and the bundles that each is filling for the others, all together as much as the limit; and there is always somebody who goes on, as whatever is under way is for somebody.
  * A loader that fails says so, and then nobody waits any more. Any thread, but each loader's number is one thread's.
  */
 #ifndef SERVER_PASSING_H

@@ -282,12 +282,22 @@ static bool walk(struct file *f) {
     }
 }
 
+static bool is_same(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+        a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 bool rdb_file_walk(const char *path, struct rdb_walk *w, char *why, size_t why_size) {
     struct stat st;
     struct file f = {.fd = open(path, O_RDONLY | O_CLOEXEC), .walk = w};
     if (f.fd < 0 || fstat(f.fd, &st)) {
         snprintf(why, why_size, "can't open it: %s", strerror(errno));
         if (f.fd >= 0) close(f.fd);
+        return false;
+    }
+    if (w->is && !is_same(w->is, &st)) {
+        snprintf(why, why_size, "it was replaced or changed meanwhile");
+        close(f.fd);
         return false;
     }
     w->bytes = (uint64_t)st.st_size;

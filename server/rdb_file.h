@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "shard/rdb_read.h"
 
@@ -30,8 +31,9 @@ struct rdb_walk {
     /* Whether this walk reads chunk `number` (from 0), or jumps over it. NULL: it reads all. False: x->why says what is wrong. */
     bool (*claims)(void *arg, struct rdb_source *x, uint64_t number, bool *mine);
     void *arg;
-    bool checks;       /* the checksum is compared, if there is one */
-    bool skip_unknown; /* modules' auxiliary data are passed over, else wrong */
+    const struct stat *is; /* the file that it must be still; NULL: any */
+    bool checks;           /* the checksum is compared, if there is one */
+    bool skip_unknown;     /* modules' auxiliary data are passed over, else wrong */
     /* What was found. */
     unsigned version;
     uint64_t bytes;

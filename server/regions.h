@@ -27,7 +27,7 @@ void regions_serve(struct server *s);
 
 /* Once a turn: asks for a region or takes it, and hands over those that are too many. */
 void regions_look(struct thread *t);
-/* Any thread. block: whole pages that memory_unmap may be asked for. */
+/* Any thread. block: begins with a page, and is a mapping that memory_unmap may be asked for; size is rounded up to whole pages. */
 void regions_give_back(void *block, size_t size);
 /* Room for something large, for a while: 1 MiB and more are whole pages, mapped at once and given back to the main thread; less is the heap's. NULL: no memory.
  * Any thread; to be freed with its size, on any; NULL may be, too. Blocks of growing_resize() are such room. */

@@ -343,7 +343,8 @@ static void run_late_together(struct batch_run *x, struct hop *head, uint32_t n,
     atomic_store_explicit(&x->t->running, 0, memory_order_relaxed);
 }
 
-/* A reply that is being made, and that nobody will be sent: it is dropped, and what it took. What the command changes, it changes. */
+/* A reply that is being made, and that nobody will be sent: it is dropped, and what it took. Only of what only reads: who changes something
+ * does so to the end. */
 static bool give_up_reply(struct batch_run *x, struct hop *h, struct deferred *d) {
     const struct conn *c = h->origin;
     const struct command *row = command_by_number(h->row);

@@ -181,7 +181,9 @@ static bool combine_arranged(struct combination *c, const struct sources *s, uin
     uint32_t walked = filters(c) ? 1 : s->n, times = filters(c) ? s->n : 1, got;
     struct group g;
     for (; c->source < walked; c->source++, c->walk = (struct set_walk){0}) {
-        for (uint64_t bucket; bucket = c->walk.fields.bucket, (got = next_group(&s->sets[c->source], &c->walk, &g));) {
+        for (;;) {
+            uint64_t bucket = c->walk.fields.bucket;
+            if (!(got = next_group(&s->sets[c->source], &c->walk, &g))) break;
             if (filters(c)) prefetch_others(s, bucket, c->walk.fields.bucket);
             if (!combine_group(c, s, &g, got)) return true;
             if (cost <= (uint64_t)got * times) return false;

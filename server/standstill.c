@@ -41,7 +41,7 @@ static void send_note(struct thread *t, uint32_t to, bool to_requests, enum mess
 
 void task_ask_for_token(struct thread *t, struct task *k) {
     t->stats.exclusives++;
-    send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, k->row && k->kind == TASK_EXCLUSIVE && k->row->flags & CMD_BESIDE);
+    send_note(t, 0, false, MESSAGE_TOKEN_ASK, k, k->row && k->row->plan == PLAN_EXCLUSIVE && k->row->flags & CMD_BESIDE);
 }
 
 void task_start_cut(struct thread *t, task_cut *cut, bool looks_on) {

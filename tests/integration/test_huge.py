@@ -2,7 +2,7 @@
 
 import pytest
 
-from resp import Closed, encode
+from resp import NIL, Closed, encode
 from server import PATIENCE, SLOW, long_slices, wait_for
 
 SIZE = 6 << 20
@@ -255,10 +255,11 @@ def test_a_long_reply_is_made_in_slices(server, what):
     for command in fill:
         c.command(*command)
     c.command('CONFIG', 'RESETSTAT')
-    before = slices(server, what)
+    before, asked = slices(server, what), slices(server, what)
     got = c.command(*question)
     assert got == expected or sorted(got) == sorted(expected)
-    assert slices(server, what) >= before + 3
+    own = asked - before + ('shards' in what) * server.threads   # of INFO, and the pieces themselves
+    assert slices(server, what) >= asked + own + 3
     assert what == 'LPOP' or int(server.info('stats')['keyspace_hits']) == (len(question) - 1 if 'MGET' in what and 'H' not in what else 1)
     if what == 'LPOP':
         c.command('DEL', 'k')
@@ -283,3 +284,18 @@ def test_a_long_reply_is_of_one_moment(server):
         got = c.read()
         assert got in (old, new)
         assert other.read() == b'OK'
+
+
+@pytest.mark.several_threads
+def test_the_last_of_a_chain_is_handed_over_with_all_that_was_its_list(start):
+    """Its blob is another shard's at once, and its first one has nothing of it to free later."""
+    server = start(options=[('list-max-listpack-size', 1)])
+    c, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    for n in range(12):
+        c.pipeline([('RPUSH', 'a%d' % n, 'x', HUGE), ('LPOP', 'a%d' % n)])
+        other.send(encode('LINDEX', 'b%d' % n, 0) * 3)
+        c.pipeline([('MULTI',), ('LMOVE', 'a%d' % n, 'b%d' % n, 'LEFT', 'RIGHT'), ('KEYS', 'none')])
+        assert c.command('EXEC') == [HUGE, []]
+        assert all(other.read() in (NIL, HUGE) for _ in range(3))
+        assert c.command('LINDEX', 'b%d' % n, 0) == HUGE and c.command('DEL', 'b%d' % n) == 1
+    wait_for(lambda: int(server.info('memory')['used_memory']) < 16 << 20)

@@ -186,6 +186,17 @@ static void test_bundles_of_many_loaders_are_small(void **state) {
     passing_free(p);
 }
 
+/* It would be held without being counted until the same loader has another for the same one. */
+static void test_one_that_is_longer_than_a_bundle_does_not_wait(void **state) {
+    (void)state;
+    assert_non_null(p = passing_new(2));
+    assert_true(put(0, 1, 0, 1 << 20));
+    struct bundle *list = passing_take(p, 1);
+    assert_non_null(list);
+    while (list) list = bundle_drop(p, list);
+    passing_free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_gets_its_own),
@@ -194,6 +205,7 @@ int main(void) {
         cmocka_unit_test(test_a_failure_wakes_all),
         cmocka_unit_test(test_what_is_under_way_at_the_end_is_freed),
         cmocka_unit_test(test_bundles_of_many_loaders_are_small),
+        cmocka_unit_test(test_one_that_is_longer_than_a_bundle_does_not_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -388,6 +388,25 @@ static void test_every_byte_is_in_the_checksum(void **state) {
     free(w);
 }
 
+/* Loaders open it one after the other: what one has claimed must be in the file that another reads. */
+static void test_a_file_that_was_replaced_is_refused(void **state) {
+    char path[] = "/tmp/darter-test-XXXXXX", why[256] = "";
+    (void)state;
+    struct stat st;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && !fstat(fd, &st));
+    struct walker *w = new_walkers();
+    struct rdb_walk walk = {.key = visit, .arg = w, .is = &st};
+    assert_false(rdb_file_walk(path, &walk, why, sizeof why));
+    assert_null(strstr(why, "replaced")); /* it is empty, but the same */
+    assert_int_equal(write(fd, "REDIS0010", 9), 9);
+    assert_false(rdb_file_walk(path, &walk, why, sizeof why));
+    assert_non_null(strstr(why, "replaced"));
+    close(fd);
+    unlink(path);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_chunk_is_read_by_who_claims_it),
@@ -399,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_a_time_is_not_that_of_a_key_beyond_a_mark),
         cmocka_unit_test(test_every_cut_is_found),
         cmocka_unit_test(test_every_byte_is_in_the_checksum),
+        cmocka_unit_test(test_a_file_that_was_replaced_is_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     rdb_buffer_drop(&file);
