@@ -9,7 +9,7 @@ import pytest
 
 from configurations import LIGHT, SOAK
 from resp import Client, Closed, Error, Map, NIL, NULL, Simple, encode
-from server import PATIENCE, Server
+from server import PATIENCE, Server, wait_for
 
 pytestmark = pytest.mark.every_pair
 
@@ -528,3 +528,10 @@ def test_a_reply_of_4_gib_takes_its_place_among_others(start):
         expect(c, piece[:size - at])
     expect(c, b'\r\n+PONG\r\n')
     assert sleeper.read() == b'OK'
+
+
+def test_the_log_says_who_sent_what_a_browser_sends(server):
+    c = server.client()
+    address = '%s:%d' % c.socket.getsockname()[:2]
+    c.send(b'POST / HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    wait_for(lambda: 'POST or Host: from %s,' % address in server.log())

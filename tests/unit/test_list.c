@@ -14,18 +14,12 @@
 #include "shard/container.h"
 #include "shard/list.h"
 #include "shard/memory.h"
+#include "tests/lib/random.h"
 
 #define TEXT_MAX 3000u
 #define MODEL_MAX 60000u
 
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state % n);
-}
+static struct random dice = {88172645463325252u};
 
 static int setup(void **state) {
     *state = memory_new(false);
@@ -129,7 +123,7 @@ static void check_all(const struct list *x, const struct model *model) {
 static void push(struct list *x, struct model *model, uint32_t id) {
     char text[TEXT_MAX];
     uint32_t size = text_of(id, text);
-    enum list_end end = below(2) ? LIST_HEAD : LIST_TAIL;
+    enum list_end end = below(&dice, 2) ? LIST_HEAD : LIST_TAIL;
     struct list_load load = {0};
     list_load_add(&load, size);
     size_t needs = list_needs(x, &load), before = list_memory(x);
@@ -149,11 +143,11 @@ static void drain(struct memory *m, struct trash *trash) {
 static void pop(struct list *x, struct model *model, uint32_t n) {
     struct trash *trash = NULL;
     struct list_item i;
-    bool head = below(2);
+    bool head = below(&dice, 2);
     if (!model->n) return;
     list_peek(x, head ? LIST_HEAD : LIST_TAIL, &i);
     check_item(&i, model->ids[head ? 0 : model->n - 1]);
-    list_pop(x, head ? LIST_HEAD : LIST_TAIL, n, below(2) ? &trash : NULL);
+    list_pop(x, head ? LIST_HEAD : LIST_TAIL, n, below(&dice, 2) ? &trash : NULL);
     drain(x->memory, trash);
     if (n > model->n) n = model->n;
     model_remove(model, head ? 0 : model->n - n, n);
@@ -161,8 +155,8 @@ static void pop(struct list *x, struct model *model, uint32_t n) {
 
 static void change(struct list *x, struct model *model, uint32_t id, bool set) {
     char text[TEXT_MAX];
-    uint32_t size = text_of(id, text), at = below(model->n);
-    bool behind = below(2);
+    uint32_t size = text_of(id, text), at = below(&dice, model->n);
+    bool behind = below(&dice, 2);
     struct list_item i;
     list_at(x, at, &i);
     check_item(&i, model->ids[at]);
@@ -177,11 +171,11 @@ static void change(struct list *x, struct model *model, uint32_t id, bool set) {
 static void remove_equal(struct list *x, struct model *model, uint32_t id) {
     char text[TEXT_MAX], other[TEXT_MAX];
     uint32_t size = text_of(id, text), n = 0;
-    struct list_removal r = {.from = below(2) ? LIST_HEAD : LIST_TAIL, .left = below(2) ? UINT64_MAX : 1 + below(3)};
+    struct list_removal r = {.from = below(&dice, 2) ? LIST_HEAD : LIST_TAIL, .left = below(&dice, 2) ? UINT64_MAX : 1 + below(&dice, 3)};
     uint64_t left = r.left;
     struct element e;
     element_of(&e, text, size);
-    while (list_remove_some(x, &e, &r, 1 + below(2000))) {}
+    while (list_remove_some(x, &e, &r, 1 + below(&dice, 2000))) {}
     for (uint32_t step = 0, of = model->n; step < of && n < left; step++) {
         uint32_t at = r.from == LIST_HEAD ? step - n : of - 1 - step;
         if (text_of(model->ids[at], other) != size || memcmp(other, text, size)) continue;
@@ -196,7 +190,7 @@ static int copy_all(struct list *to, const struct list *from) {
     struct packed_copying c = {0};
     int more;
     do {
-        c.cost = below(20000);
+        c.cost = below(&dice, 20000);
         more = list_copy_some(to, from, &c);
     } while (more > 0);
     if (more) list_free(to, NULL);
@@ -210,20 +204,20 @@ static void live(struct memory *m, int32_t fill, uint32_t steps, uint32_t most, 
     model.n = 0;
     for (uint32_t step = 0, grows = 7, ids = 5000; step < steps; step++) {
         if (step % 3000 == 0) {
-            grows = 2 + below(8);
-            ids = below(3) ? 5000 : 30;
+            grows = 2 + below(&dice, 8);
+            ids = below(&dice, 3) ? 5000 : 30;
         }
-        if (refused && below(10) == 0) memory_fail_after(m, 1 + below(3));
-        uint32_t id = below(ids), kind = below(20);
-        if (!model.n || (below(10) < grows && model.n < most))
+        if (refused && below(&dice, 10) == 0) memory_fail_after(m, 1 + below(&dice, 3));
+        uint32_t id = below(&dice, ids), kind = below(&dice, 20);
+        if (!model.n || (below(&dice, 10) < grows && model.n < most))
             kind > 4 ? push(&x, &model, id) : model.n ? change(&x, &model, id, false) : (void)0;
         else if (kind < 10) pop(&x, &model, 1);
-        else if (kind < 12) pop(&x, &model, below(300));
+        else if (kind < 12) pop(&x, &model, below(&dice, 300));
         else if (kind < 18) change(&x, &model, id, true);
-        else if (below(20) == 0) remove_equal(&x, &model, id);
-        if (below(5000) == 0) pop(&x, &model, model.n);
+        else if (below(&dice, 20) == 0) remove_equal(&x, &model, id);
+        if (below(&dice, 5000) == 0) pop(&x, &model, model.n);
         memory_fail_after(m, 0);
-        if (step % 50 == 0) check_walk(&x, &model, below(model.n + 1), 100, below(2) ? LIST_TAIL : LIST_HEAD);
+        if (step % 50 == 0) check_walk(&x, &model, below(&dice, model.n + 1), 100, below(&dice, 2) ? LIST_TAIL : LIST_HEAD);
         if (step % 2000 == 0) check_all(&x, &model);
         assert_int_equal(list_count(&x), model.n);
     }

@@ -15,6 +15,7 @@
 #include "server/thread.h"
 #include "shard/crc64.h"
 #include "shard/rdb_write.h"
+#include "tests/lib/random.h"
 
 struct server server; /* main.c's; what a failed assertion shows leads to the whole server */
 
@@ -22,13 +23,7 @@ struct server server; /* main.c's; what a failed assertion shows leads to the wh
 #define WALKERS_MAX 5u
 #define LATER_MS INT64_C(1800000000000)
 
-static uint64_t random_state = 88172645463325252u;
-static uint32_t below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state % n);
-}
+static struct random dice = {88172645463325252u};
 
 /* ---- files ---- */
 
@@ -56,7 +51,7 @@ static void put_key(struct rdb_buffer *b, uint32_t size) {
 static void put_keys(struct rdb_buffer *b, uint32_t n, uint32_t size_max) {
     for (; n; n--) {
         assert_true(rdb_put_select(b, keys % 5));
-        put_key(b, below(size_max + 1));
+        put_key(b, below(&dice, size_max + 1));
     }
 }
 
@@ -149,16 +144,16 @@ static void test_each_chunk_is_read_by_who_claims_it(void **state) {
     (void)state;
     for (unsigned round = 0; round < 40; round++) {
         static uint8_t owner[KEYS], in_chunk[KEYS]; /* of keys */
-        uint32_t walkers = 1 + below(WALKERS_MAX), chunks = 0;
+        uint32_t walkers = 1 + below(&dice, WALKERS_MAX), chunks = 0;
         bool checks = round % 2;
         begin_file();
         assert_true(rdb_put_aux(&file, "other", "x"));
-        for (uint32_t parts = below(30); parts; parts--) {
-            uint32_t first = keys, who = below(walkers);
-            uint32_t size = (const uint32_t[]){10, 300, 5000, 300000}[below(4)];
-            bool chunk = below(4);
-            if (chunk) put_chunk(1 + below(size > 5000 ? 5 : 60), size);
-            else put_keys(&file, 1 + below(3), size); /* as the values that are streams */
+        for (uint32_t parts = below(&dice, 30); parts; parts--) {
+            uint32_t first = keys, who = below(&dice, walkers);
+            uint32_t size = (const uint32_t[]){10, 300, 5000, 300000}[below(&dice, 4)];
+            bool chunk = below(&dice, 4);
+            if (chunk) put_chunk(1 + below(&dice, size > 5000 ? 5 : 60), size);
+            else put_keys(&file, 1 + below(&dice, 3), size); /* as the values that are streams */
             for (uint32_t i = first; i < keys; i++) owner[i] = (uint8_t)who, in_chunk[i] = chunk;
             for (uint32_t i = 0; chunk && i < walkers; i++) w[i].claims[chunks] = i == who;
             chunks += chunk;
