@@ -327,9 +327,12 @@ static void take_each(struct thread *t, struct task *k, struct exec *x, const st
     for (uint32_t i = 0; i < q->hop.n_keys; i++) {
         uint32_t s = key_shard(t, q, i);
         struct part *p = &x->parts[s];
-        const struct reply *from = &k->pieces[s]->replies;
+        struct reply *from = &k->pieces[s]->replies;
         while (p->ref < from->n_refs && from->refs[p->ref].at < p->at) p->ref++;
-        take_until(k, x, s, task_value_end(from, p->at, &p->ref), r);
+        uint32_t ref = p->ref;
+        size_t at = p->at;
+        p->at = task_value_end(from, at, &p->ref);
+        reply_take_value(r, from, at, p->at, ref, p->ref);
     }
 }
 

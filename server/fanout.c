@@ -121,16 +121,26 @@ static void go_on_asking(struct thread *t, struct task *k) {
     else fail(t, k);
 }
 
+static void end(struct thread *t, struct task *k) {
+    task_forget_wave(t, k);
+    if (k->members) transact_end(t, k);
+    task_fanout_reply(t, k);
+}
+
+void task_fanout_merged(struct thread *t, struct task *k, bool more) {
+    if (more) next_wave(t, k);
+    else if (k->whole) transact_let_go(t, k);
+    else end(t, k);
+}
+
 void task_fanout_step(struct thread *t, struct task *k) {
     bool begins = k->txn.standing && !k->stood;
     k->stood = true;
     if (begins) begin(t, k);
     else if (k->asking) go_on_asking(t, k);
-    else if (!k->letting_go && task_merge_wave(t, k)) next_wave(t, k);
-    else if (k->whole && !k->letting_go) transact_let_go(t, k);
-    else {
-        task_forget_wave(t, k);
-        transact_end(t, k);
-        task_fanout_reply(t, k);
-    }
+    else if (k->letting_go) end(t, k);
+    else if (task_merges_long(t, k)) {
+        if (!k->whole) transact_end(t, k); /* it was the only wave */
+        task_merge_in_slices(t, k);
+    } else task_fanout_merged(t, k, task_merge_wave(t, k));
 }

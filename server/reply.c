@@ -11,7 +11,8 @@
 #include "shard/keyspace.h"
 #include "shard/mapping.h"
 
-#define REPLY_FIRST 4096u /* bytes of a reply's first allocation */
+#define REPLY_FIRST 4096u            /* bytes of a reply's first allocation */
+#define HEAP_MAX ((size_t)256 << 10) /* what is longer becomes a mapping at once: the copy to that is short, and is the last */
 
 /* Then they are given back by the main thread. */
 static bool is_mapped(size_t capacity) { return capacity >= MAPPING_MIN; }
@@ -31,6 +32,7 @@ bool reply_grow(struct reply *r, size_t more) {
     size_t capacity = r->capacity ? r->capacity : REPLY_FIRST;
     if (r->failed) return false;
     while (capacity < r->size + more) capacity *= 2;
+    if (capacity > HEAP_MAX && capacity < MAPPING_MIN) capacity = MAPPING_MIN;
     char *p = growing_resize(r->p, r->capacity, r->size, capacity);
     if (!p) {
         r->failed = true;
@@ -237,24 +239,27 @@ static bool swap_bytes(struct reply *to, struct reply *from, size_t start, size_
     return true;
 }
 
-void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) {
-    size_t base = to->size;
-    if (start == end) return; /* a reply that was asked not to be: there may be no bytes at all */
-    if (!swap_bytes(to, from, start, end)) reply_bytes(to, from->p + start, end - start);
-    if (__builtin_expect(!from->n_refs, 1)) return;
-    for (uint32_t i = 0; i < from->n_refs; i++) {
-        struct reply_ref *ref = &from->refs[i];
-        if (!ref->blob || ref->at < start || ref->at >= end) continue;
+void reply_take_refs(struct reply *to, size_t base, struct reply *from, size_t start, size_t end, uint32_t ref, uint32_t ref_end) {
+    for (uint32_t i = ref; i < ref_end; i++) {
+        struct reply_ref *taken = &from->refs[i];
+        if (!taken->blob || taken->at < start || taken->at >= end) continue;
         if (to->failed || !room_for_ref(to)) {
             to->failed = true;
             return;
         }
-        to->refs[to->n_refs] = *ref;
-        to->refs[to->n_refs++].at = base + (ref->at - start);
-        to->refs_bytes += ref->size;
-        from->refs_bytes -= ref->size;
-        ref->blob = NULL;
+        to->refs[to->n_refs] = *taken;
+        to->refs[to->n_refs++].at = base + (taken->at - start);
+        to->refs_bytes += taken->size;
+        from->refs_bytes -= taken->size;
+        taken->blob = NULL;
     }
+}
+
+void reply_take(struct reply *to, struct reply *from, size_t start, size_t end) {
+    size_t base = to->size;
+    if (start == end) return; /* a reply that was asked not to be: there may be no bytes at all */
+    if (!swap_bytes(to, from, start, end)) reply_bytes(to, from->p + start, end - start);
+    if (__builtin_expect(from->n_refs, 0)) reply_take_refs(to, base, from, start, end, 0, from->n_refs);
 }
 
 void reply_join(struct memory *m, struct reply *to, struct reply *from) {

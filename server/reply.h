@@ -97,6 +97,13 @@ void reply_no_memory(struct reply *r);
 
 /* Appends [start, end) of another reply's bytes, and the refs that lie in there (they move). */
 void reply_take(struct reply *to, struct reply *from, size_t start, size_t end);
+/* The same where it is known which refs those are: [ref, ref_end) of from's. O(bytes, and they). The first function is a part of it: the bytes are at base by now. */
+void reply_take_refs(struct reply *to, size_t base, struct reply *from, size_t start, size_t end, uint32_t ref, uint32_t ref_end);
+static inline void reply_take_value(struct reply *to, struct reply *from, size_t start, size_t end, uint32_t ref, uint32_t ref_end) {
+    size_t base = to->size;
+    reply_bytes(to, from->p + start, end - start);
+    if (__builtin_expect(ref != ref_end, 0)) reply_take_refs(to, base, from, start, end, ref, ref_end);
+}
 
 /* What a plain hop replies in one go, bytes. One that would reply more takes back what it replied (reply_cut), and goes on in slices. */
 #define REPLY_GO_BYTES ((size_t)256 << 10)

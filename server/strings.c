@@ -381,14 +381,17 @@ static enum hop_result getrange(struct shard *s, struct hop *h, struct reply *r)
 
 /* --- several keys --- */
 
+#define MGET_SLICE_BYTES ((size_t)64 << 10) /* that are copied in a slice */
+
 /* In slices the hop's state is the next key + HOP_IN_SLICES. */
 static enum hop_result mget(struct shard *s, struct hop *h, struct reply *r) {
     struct key k;
     size_t began = r->size;
     uint64_t hits = s->stats.hits, misses = s->stats.misses;
     uint32_t i = h->state ? (uint32_t)(h->state - HOP_IN_SLICES) : 0;
+    size_t full = began + (__builtin_expect(h->state != 0, 0) ? MGET_SLICE_BYTES : REPLY_GO_BYTES);
     if (!i && !(h->flags & HOP_PIECE)) reply_array(r, h->n_keys);
-    for (; i < h->n_keys && LIKELY(r->size - began <= REPLY_GO_BYTES); i++) {
+    for (; i < h->n_keys && LIKELY(r->size <= full); i++) {
         key_prefetch_ahead(s, h, i);
         if (key_read_nth(s, h, i, &k) && entry_type(k.entry) == TYPE_STRING) reply_string(r, k.entry);
         else reply_null(r);

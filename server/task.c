@@ -3,6 +3,7 @@
  *   kind       | states                                           | what it does
  *   FANOUT     | a transaction (transact.c), then WAVE -> (all    | one piece a shard with its keys; at most FANOUT_KEYS_MAX keys a piece
  *              | pieces back) -> WAVE ... -> done                 |
+ *              | WAVE -> (all pieces back) -> EACH ... -> WAVE    | of many or long values a slice a tick is put into the output
  *   ALL        | WAVE -> (all pieces back) -> done                | one piece on every shard; a piece may be sliced
  *              | WAVE -> (all pieces back) -> TEXT ... -> done    | of a long text or list a slice a tick is put into the output
  *   CURSOR     | WAVE -> WAVE ... -> done                         | one piece a wave, from shard to shard while the piece says so (SCAN)
@@ -38,6 +39,7 @@
 #include "shard/blob.h"
 
 #define TEXT_SLICE 65536u /* bytes of a text that are put behind the others in one go: about 30 us, and as much to send */
+#define EACH_COST 64u     /* what a value takes besides its bytes, in bytes that are copied meanwhile */
 
 struct task *task_free(struct task *k) {
     struct task *next = k->next;
@@ -123,6 +125,7 @@ static void drop_contents(struct task *k) {
     carrier_drop(k->conn->thread, k->carrier);
     mi_free(k->members);
     mi_free(k->intents);
+    mi_free(k->each);
     reply_drop(&k->error);
 }
 
@@ -265,27 +268,50 @@ size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref) {
     return line + size + 2;
 }
 
-static bool merge_each(struct thread *t, struct task *k) {
+/* How far a shard's piece is in the output. */
+struct each {
+    size_t at;
+    uint32_t ref;
+};
+
+/* Puts the next values of a wave into the output, about as many as a budget allows (bytes, and EACH_COST a value). True: there are more. */
+static bool each_goes_on(struct thread *t, struct task *k, size_t budget) {
     struct reply *r = task_output(t, k);
-    size_t *at = mi_calloc(t->n_threads, sizeof *at);
-    uint32_t *ref = mi_calloc(t->n_threads, sizeof *ref);
-    bool enough = at && ref;
-    if (enough && !k->started) reply_array(r, k->n_keys);
-    for (uint32_t i = 0; enough && i < k->wave_end - k->next_key; i++) {
+    uint32_t n = k->wave_end - k->next_key;
+    if (!k->each) {
+        k->each = mi_calloc(t->n_threads, sizeof *k->each);
+        k->each_next = 0;
+        r->failed |= !k->each;
+        if (!k->started) reply_array(r, k->n_keys);
+        k->started = true;
+    }
+    struct each *each = k->each;
+    uint32_t i = k->each_next;
+    for (size_t done = 0; !r->failed && i < n; i++) {
+        if (done >= budget) {
+            k->each_next = i;
+            return true;
+        }
         uint32_t s = k->piece_shard[i];
+        struct each *from = &each[s];
+        size_t at = from->at;
+        uint32_t ref = from->ref;
         struct reply *piece = &k->pieces[s]->replies;
         if (piece->failed) {
             r->failed = true;
             break;
         }
-        size_t end = task_value_end(piece, at[s], &ref[s]);
-        reply_take(r, piece, at[s], end);
-        at[s] = end;
+        from->at = task_value_end(piece, at, &from->ref);
+        reply_take_value(r, piece, at, from->at, ref, from->ref);
+        done += from->at - at + EACH_COST;
     }
-    k->started = true;
-    mi_free(at);
-    mi_free(ref);
-    return enough;
+    return false;
+}
+
+static void each_end(struct task *k) {
+    if (!k->each) return;
+    mi_free(k->each);
+    k->each = NULL;
 }
 
 static void merge_simple(struct task *k, const struct reply *piece) {
@@ -380,27 +406,34 @@ static bool text_begin(struct thread *t, struct task *k) {
 }
 
 static void all_back(struct thread *t, struct task *k);
+static bool wave_done(struct thread *t, struct task *k);
 
-/* A slice of the text, and what comes behind the last. */
-static void text_slice(struct thread *t, struct task *k) {
+/* A slice of the text, or of a wave's values, and what comes behind the last. */
+static void merge_slice(struct thread *t, struct task *k) {
     uint64_t start_ns = thread_cpu_ns();
-    bool more = text_goes_on(t, k);
-    slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
-    if (!more) {
-        all_back(t, k);
-        return;
+    bool each = k->row->merge == MERGE_EACH, more = each ? each_goes_on(t, k, TEXT_SLICE) : text_goes_on(t, k);
+    k->reply_at = SIZE_MAX; /* it is no error, and may be sent in parts */
+    if (each && more && conn_is_going(k->conn)) {
+        k->conn->out.failed = true;
+        more = false;
     }
-    conn_mark(t, k->conn);
-    k->next = t->merges;
-    t->merges = k;
+    slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
+    if (more) {
+        conn_mark(t, k->conn);
+        k->next = t->merges;
+        t->merges = k;
+    } else if (each) task_fanout_merged(t, k, wave_done(t, k));
+    else all_back(t, k);
 }
+
+void task_merge_in_slices(struct thread *t, struct task *k) { merge_slice(t, k); }
 
 bool task_run_merges(struct thread *t) {
     struct task *k = t->merges, *next;
     t->merges = NULL;
     for (; k; k = next) {
         next = k->next;
-        text_slice(t, k);
+        merge_slice(t, k);
     }
     return t->merges != NULL;
 }
@@ -442,16 +475,30 @@ void task_forget_wave(struct thread *t, struct task *k) {
     drop_wave(k);
 }
 
-bool task_merge_wave(struct thread *t, struct task *k) {
-    if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
-        if (!k->no_reply && !merge_each(t, k) && !k->error.size) k->conn->out.failed = true;
-    } else
-        for (uint32_t s = 0; s < t->n_threads; s++)
-            if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+/* The wave's replies are the task's. True: there are more keys. */
+static bool wave_done(struct thread *t, struct task *k) {
+    each_end(k);
     task_forget_wave(t, k);
     k->next_key = k->wave_end;
     bool closing = k->conn->state == CONN_CLOSING || k->conn->state == CONN_REMOVED;
     return k->next_key < k->n_keys && !k->error.size && !(closing && k->row->flags & CMD_READONLY);
+}
+
+bool task_merge_wave(struct thread *t, struct task *k) {
+    if (k->row->merge == MERGE_EACH) { /* unwanted values stay with their pieces, which give their blobs back */
+        if (!k->no_reply && !k->error.size) each_goes_on(t, k, SIZE_MAX);
+    } else
+        for (uint32_t s = 0; s < t->n_threads; s++)
+            if (k->pieces[s]) merge_simple(k, &k->pieces[s]->replies);
+    return wave_done(t, k);
+}
+
+bool task_merges_long(struct thread *t, const struct task *k) {
+    if (k->row->merge != MERGE_EACH || k->no_reply || k->error.size) return false;
+    size_t bytes = (size_t)(k->wave_end - k->next_key) * EACH_COST;
+    for (uint32_t s = 0; s < t->n_threads; s++)
+        if (k->pieces[s]) bytes += k->pieces[s]->replies.size;
+    return bytes > TEXT_SLICE;
 }
 
 void task_fanout_reply(struct thread *t, struct task *k) {
@@ -514,7 +561,7 @@ void task_piece_done(struct thread *t, struct batch *b) {
         k->course->on(t, k, k->of);
         return;
     }
-    if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) text_slice(t, k);
+    if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) merge_slice(t, k);
     else all_back(t, k);
 }
 

@@ -41,6 +41,8 @@ struct task {
     int64_t sum;
     uint32_t text_shard; /* MERGE_TEXT, MERGE_LIST: whose piece is next, */
     size_t text_at;      /* and from where on */
+    struct each *each;   /* MERGE_EACH: by shard; NULL: no wave is being put together */
+    uint32_t each_next;  /* and the next of the wave's keys */
     uint64_t cycles;     /* the time of all pieces */
     uint64_t reserved;   /* bytes of the budget, until the end */
     size_t reply_at;     /* where its reply begins in the output */
@@ -86,8 +88,11 @@ struct batch *task_piece(struct thread *t, struct task *k, uint32_t shard, struc
 size_t task_value_end(const struct reply *piece, size_t at, uint32_t *ref);
 /* Deals the keys [next_key, wave_end) to pieces of their shards, unsent. False: no memory. */
 bool task_deal_wave(struct thread *t, struct task *k);
-/* All pieces of a wave are back: their replies become part of the task's. True: there are more keys. */
+/* All pieces of a wave are back: their replies become part of the task's. True: there are more keys. What may take long (task_merges_long) better goes on in slices: then
+ * task_fanout_merged() is called when that is done, with the same result. */
 bool task_merge_wave(struct thread *t, struct task *k);
+bool task_merges_long(struct thread *t, const struct task *k);
+void task_merge_in_slices(struct thread *t, struct task *k);
 /* The arguments of a wave that has not run are the task's again. */
 void task_undeal_wave(struct thread *t, struct task *k);
 /* The end of a fan-out: what the merge makes of all waves, and finish. */
@@ -140,5 +145,7 @@ bool task_take_needs(struct thread *t, struct task *k);
 bool task_intents_on_database(struct thread *t, struct task *k);
 /* All members stand, or a wave is done. */
 void task_fanout_step(struct thread *t, struct task *k);
+/* A wave is put together; more: there are more keys. */
+void task_fanout_merged(struct thread *t, struct task *k, bool more);
 
 #endif

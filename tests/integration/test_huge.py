@@ -299,3 +299,81 @@ def test_the_last_of_a_chain_is_handed_over_with_all_that_was_its_list(start):
         assert all(other.read() in (NIL, HUGE) for _ in range(3))
         assert c.command('LINDEX', 'b%d' % n, 0) == HUGE and c.command('DEL', 'b%d' % n) == 1
     wait_for(lambda: int(server.info('memory')['used_memory']) < 16 << 20)
+
+
+# What several shards' pieces become: long values that are copied, and some that are referred to.
+EACH = [b'%03d' % n + (b'h' * 40000 if n % 8 == 7 else b'm' * 16000) for n in range(400)]
+
+
+def fill_each(c):
+    c.pipeline([('MSET', *(x for n, value in enumerate(EACH) for x in (n, value)))])
+
+
+@pytest.mark.several_threads
+def test_values_of_several_shards_are_put_together_in_slices(server):
+    c = server.client(timeout=PATIENCE)
+    fill_each(c)
+    before = long_slices(c)
+    assert c.pipeline([('PING',), ('MGET', *range(400), 'none'), ('GET', 7)]) == [b'PONG', EACH + [NIL], EACH[7]]
+    assert long_slices(c) >= before + 40
+    c.pipeline([('MSET', *(x for n in range(4096) for x in ('k%d' % n, n)))])
+    before = long_slices(c)
+    assert c.command('MGET', *('k%d' % n for n in range(4096))) == [b'%d' % n for n in range(4096)]      # few bytes, but many values
+    assert long_slices(c) >= before + 3
+
+
+@pytest.mark.several_threads
+def test_others_go_on_while_values_of_several_shards_are_put_together(server):
+    """Its intents have gone by then: who writes to its keys, or needs all shards, waits no longer."""
+    c, others = server.client(timeout=PATIENCE), [server.client(timeout=PATIENCE) for _ in range(3)]
+    fill_each(c)
+    for n in range(10):
+        c.send(encode('MGET', *range(400)))
+        others[0].send(encode('MSET', 0, EACH[0], 399, EACH[399]))
+        others[1].send(encode('CONFIG', 'SET', 'maxclients', 500 + n))
+        others[2].send(encode('MGET', *range(399, -1, -1)))
+        assert c.read() == EACH and [other.read() for other in others] == [b'OK', b'OK', EACH[::-1]]
+
+
+@pytest.mark.several_threads
+@pytest.mark.limit(300)
+@pytest.mark.parametrize('how', ['close', 'reset', 'kill', 'limit', 'end'])
+def test_clients_leave_while_values_of_several_shards_are_put_together(start, how):
+    """What was not put together goes back to its shards, once."""
+    server = start()
+    c = server.client(timeout=PATIENCE)
+    fill_each(c)
+    if how == 'limit':
+        c.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 1mb 0 0')
+    for n in range(3 if how == 'end' else 30):
+        gone = server.client(timeout=PATIENCE)
+        ident = gone.command('CLIENT', 'ID')
+        gone.send(encode('MGET', *range(400)))
+        if n % 3:
+            c.pipeline([('PING',)] * n)
+        if how == 'kill':
+            c.command('CLIENT', 'KILL', 'ID', ident)
+        elif how == 'close':
+            gone.close()
+        elif how == 'reset':
+            gone.reset()
+    if how == 'end':
+        server.stop()
+        return
+    wait_for(lambda: how == 'limit' or c.command('CLIENT', 'LIST').count(b'id=') == 1)
+    c.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 0 0 0')
+    assert c.command('MGET', *range(400)) == EACH
+    assert c.command('DEL', *range(400)) == 400
+    wait_for(lambda: int(server.info('memory')['used_memory']) < 8 << 20)
+
+
+def test_a_long_list_that_is_sent_in_parts_is_no_error(server):
+    """Whatever its bytes are."""
+    c = server.client(timeout=PATIENCE)
+    keys = [b'-' * 1000 + b'%d' % n for n in range(1500)]
+    c.pipeline([('MSET', *(x for key in keys for x in (key, key)))])
+    c.command('CONFIG', 'RESETSTAT')
+    for n in range(4):
+        assert sorted(c.pipeline([('ECHO', 'x' * 10 * n), ('KEYS', '*')])[1]) == sorted(keys)
+        assert c.pipeline([('ECHO', 'x' * 10 * n), ('MGET', *keys)])[1] == keys
+    assert server.info('errorstats') == {} and int(server.info('stats')['total_error_replies']) == 0
