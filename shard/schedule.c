@@ -1,4 +1,4 @@
-/* In this file: places and their order; members. */
+/* In this file: places; lines, the order within them; members. */
 #include "shard/schedule.h"
 
 #include <assert.h>
@@ -15,12 +15,6 @@ static const uint8_t conflicting[INTENT_MODES] = {
     [INTENT_READ] = 1u << INTENT_WRITE_WITHIN | 1u << INTENT_WRITE,
     [INTENT_WRITE] = 1u << INTENT_READ_WITHIN | 1u << INTENT_WRITE_WITHIN | 1u << INTENT_READ | 1u << INTENT_WRITE,
 };
-
-static bool any(const uint32_t counts[INTENT_MODES], uint8_t modes) {
-    for (unsigned m = 0; m < INTENT_MODES; m++)
-        if (modes >> m & 1 && counts[m]) return true;
-    return false;
-}
 
 void intent_on_key(struct intent *i, uint32_t db, uint64_t hash, bool write) {
     if (SCHEDULE_FAULT == SCHEDULE_FAULT_WRITES_SHARE) write = false;
@@ -68,12 +62,6 @@ static bool grow(struct schedule *s) {
 
 static void mark_awaited(const struct intent *i) { atomic_store_explicit(&i->member->awaited, true, memory_order_relaxed); }
 
-/* Those of a place, up to one that wants this, that are in its way. */
-static void mark_before(const struct intent *from, const struct intent *to, uint8_t mode) {
-    for (const struct intent *i = from; i != to; i = i->next)
-        if (conflicting[mode] >> i->mode & 1) mark_awaited(i);
-}
-
 /* It stays in the list if it has to wait again meanwhile. */
 static void make_ready(struct schedule *s, struct member *m) {
     if (m->ready) return;
@@ -84,92 +72,133 @@ static void make_ready(struct schedule *s, struct member *m) {
     s->last_ready = m;
 }
 
-static void stop_waiting(struct schedule *s, struct intent *i) {
-    i->waits = false;
-    if (!--i->member->n_waits && i->member->told && !i->member->begun) make_ready(s, i->member);
+/* ---- lines: the intents of one mode on a place; those that wait are its end, since what is in the way of one is in the way of all behind it ---- */
+
+static bool comes_before(const struct member *a, const struct member *b) {
+    return a->number != b->number ? a->number < b->number : a->turn < b->turn;
 }
 
-/* Who of a place waits, anew from its first: after one came into the middle, and on databases that someone wants as a whole. */
-static void order_anew(struct schedule *s, struct intent *head) {
-    uint32_t before[INTENT_MODES] = {0};
-    memset(head->place.standing, 0, sizeof head->place.standing);
-    memset(head->place.waiting, 0, sizeof head->place.waiting);
-    head->place.first_waiting = NULL;
-    for (struct intent *i = head; i; i = i->next) {
-        bool waits = any(before, conflicting[i->mode]);
-        before[i->mode]++;
-        if (waits) {
-            assert(!i->member->begun);
-            head->place.waiting[i->mode]++;
-            if (!head->place.first_waiting) head->place.first_waiting = i;
-            if (!i->waits) i->member->n_waits++;
-            i->waits = true;
-        } else {
-            head->place.standing[i->mode]++;
-            if (i->waits) stop_waiting(s, i);
+static bool goes_before(const struct intent *a, const struct intent *b) { return comes_before(a->member, b->member); }
+
+static bool is_in_way(const struct intent_place *p, enum intent_mode of, uint8_t mode) {
+    return conflicting[mode] >> of & 1 && p->lines[of].first;
+}
+
+static bool any_in_way(const struct intent_place *p, uint8_t mode) {
+    for (unsigned of = 0; of < INTENT_MODES; of++)
+        if (is_in_way(p, of, mode)) return true;
+    return false;
+}
+
+static bool must_wait(const struct intent_place *p, const struct intent *i) {
+    for (unsigned of = 0; of < INTENT_MODES; of++)
+        if (is_in_way(p, of, i->mode) && goes_before(p->lines[of].first, i)) return true;
+    return false;
+}
+
+static bool is_waited_for(const struct intent_place *p, const struct intent *i) {
+    for (unsigned of = 0; of < INTENT_MODES; of++)
+        if (is_in_way(p, of, i->mode) && goes_before(i, p->lines[of].last)) return true;
+    return false;
+}
+
+/* The member's own in a line, or NULL. */
+static struct intent *own_of(const struct intent_line *l, const struct member *m) {
+    if (!l->first || comes_before(m, l->first->member)) return NULL;
+    struct intent *i = l->last;
+    while (comes_before(m, i->member)) i = i->previous;
+    return i->member == m ? i : NULL;
+}
+
+static void join(struct intent_line *l, struct intent *i) {
+    i->previous = l->first && goes_before(i, l->first) ? NULL : l->last;
+    while (i->previous && goes_before(i, i->previous)) i->previous = i->previous->previous;
+    i->next = i->previous ? i->previous->next : l->first;
+    if (i->next) i->next->previous = i;
+    else l->last = i;
+    if (i->previous) i->previous->next = i;
+    else l->first = i;
+}
+
+static void leave(struct intent_line *l, const struct intent *i) {
+    if (l->first_waiting == i) l->first_waiting = i->next;
+    if (i->next) i->next->previous = i->previous;
+    else l->last = i->previous;
+    if (i->previous) i->previous->next = i->next;
+    else l->first = i->next;
+}
+
+/* Those that stand in the way of one that waits: only if none of its mode has waited here, whose coming marked the same. */
+static void mark_in_way(const struct intent_place *p, const struct intent *of) {
+    for (unsigned mode = 0; mode < INTENT_MODES; mode++) {
+        if (!is_in_way(p, mode, of->mode)) continue;
+        for (const struct intent *i = p->lines[mode].first; i && !i->waits && goes_before(i, of); i = i->next) mark_awaited(i);
+    }
+}
+
+static void begin_waiting(struct intent_line *l, struct intent *i) {
+    assert(!i->member->begun);
+    i->waits = true;
+    i->member->n_waits++;
+    if (!l->first_waiting || goes_before(i, l->first_waiting)) l->first_waiting = i;
+}
+
+/* Those that stand, and have to wait for one that came before them. */
+static void hold_back(struct intent_place *p, const struct intent *from) {
+    for (unsigned mode = 0; mode < INTENT_MODES; mode++) {
+        if (!is_in_way(p, mode, from->mode)) continue;
+        struct intent_line *l = &p->lines[mode];
+        struct intent *i = l->first_waiting ? l->first_waiting->previous : l->last;
+        for (; i && goes_before(from, i); i = i->previous) begin_waiting(l, i);
+    }
+}
+
+/* Those that waited for one that has left. */
+static void let_go_on(struct schedule *s, struct intent_place *p, uint8_t left) {
+    for (unsigned mode = 0; mode < INTENT_MODES; mode++) {
+        if (!is_in_way(p, mode, left)) continue;
+        struct intent *i;
+        while ((i = p->lines[mode].first_waiting) && !must_wait(p, i)) {
+            p->lines[mode].first_waiting = i->next;
+            i->waits = false;
+            if (is_waited_for(p, i)) mark_awaited(i);
+            if (!--i->member->n_waits && i->member->told && !i->member->begun) make_ready(s, i->member);
         }
     }
-    uint8_t wanted = 0; /* modes that are in the way of one behind */
-    for (struct intent *i = head->place.last; i; i = i->previous) {
-        if (wanted >> i->mode & 1) mark_awaited(i);
-        if (i->waits) wanted |= conflicting[i->mode];
-    }
-}
-
-/* On a key those that wait are the end of the queue: the first of them is let go on while it may. */
-static void let_go_on(struct schedule *s, struct intent *head) {
-    struct intent *i, *first = head->place.first_waiting;
-    while ((i = head->place.first_waiting) && !any(head->place.standing, conflicting[i->mode])) {
-        head->place.waiting[i->mode]--;
-        head->place.standing[i->mode]++;
-        head->place.first_waiting = i->next;
-        stop_waiting(s, i);
-    }
-    if (i) mark_before(first, i, i->mode);
-}
-
-static void append(struct intent *head, struct intent *i) {
-    bool waits = any(head->place.standing, conflicting[i->mode]) || any(head->place.waiting, conflicting[i->mode]);
-    i->previous = head->place.last;
-    i->previous->next = i;
-    head->place.last = i;
-    i->waits = waits;
-    if (!waits) {
-        head->place.standing[i->mode]++;
-        return;
-    }
-    i->member->n_waits++;
-    if (!head->place.waiting[i->mode]) mark_before(head, i, i->mode); /* else that one's coming has marked them */
-    head->place.waiting[i->mode]++;
-    if (!head->place.first_waiting) head->place.first_waiting = i;
-}
-
-static void insert_before(struct schedule *s, struct intent **link, struct intent *after, struct intent *i) {
-    struct intent *head = *link;
-    i->next = after;
-    i->previous = after->previous;
-    after->previous = i;
-    if (i->previous) i->previous->next = i;
-    else {
-        i->place = head->place;
-        *link = head = i;
-    }
-    if (any(head->place.standing, conflicting[i->mode]) || any(head->place.waiting, conflicting[i->mode])) order_anew(s, head);
-    else head->place.standing[i->mode]++;
 }
 
 static void begin_place(struct schedule *s, struct intent **link, struct intent *i) {
-    i->place.chain = NULL;
-    i->place.last = i;
-    i->place.first_waiting = NULL;
-    memset(i->place.standing, 0, sizeof i->place.standing);
-    memset(i->place.waiting, 0, sizeof i->place.waiting);
-    i->place.standing[i->mode] = 1;
+    memset(&i->place, 0, sizeof i->place);
     *link = i;
     s->n_places++;
 }
 
-static void remove_from_place(struct schedule *s, struct intent *i);
+/* Another stands for the place: one that leaves late. */
+static void hand_over(struct schedule *s, struct intent **link) {
+    struct intent_place *p = &(*link)->place;
+    unsigned mode = 0;
+    while (mode < INTENT_MODES && !p->lines[mode].last) mode++;
+    if (mode == INTENT_MODES) {
+        *link = p->chain;
+        s->n_places--;
+    } else {
+        p->lines[mode].last->place = *p;
+        *link = p->lines[mode].last;
+    }
+}
+
+static void remove_from_place(struct schedule *s, struct intent *i) {
+    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
+    struct intent_line *l = &(*link)->place.lines[i->mode];
+    bool first = l->first == i;
+    leave(l, i);
+    i->linked = false;
+    if (i->whole && i->mode >= INTENT_READ) s->n_whole--;
+    if (i->waits) i->member->n_waits--;
+    i->waits = false;
+    if (first) let_go_on(s, &(*link)->place, i->mode);
+    if (*link == i) hand_over(s, link);
+}
 
 static bool wants_as_much(const struct intent *a, const struct intent *b) {
     return (conflicting[a->mode] & conflicting[b->mode]) == conflicting[b->mode];
@@ -177,55 +206,33 @@ static bool wants_as_much(const struct intent *a, const struct intent *b) {
 
 /* Puts an intent into its place, unless the member has one there that wants as much. */
 static void add_intent(struct schedule *s, struct intent *i) {
-    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
-    struct intent *head = *link, *before = head ? head->place.last : NULL, *after = NULL;
+    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole), *own = NULL;
     i->linked = i->waits = false;
-    i->next = i->previous = NULL;
-    for (; before && before->member->number > i->member->number; before = before->previous) after = before;
-    if (before && before->member == i->member) {
-        if (wants_as_much(before, i)) return;
-        remove_from_place(s, before);
+    for (unsigned mode = 0; *link && mode < INTENT_MODES && !own; mode++) own = own_of(&(*link)->place.lines[mode], i->member);
+    if (own && wants_as_much(own, i)) return;
+    if (own) {
+        remove_from_place(s, own);
         add_intent(s, i);
         return;
     }
+    if (!*link) begin_place(s, link, i);
+    struct intent_place *p = &(*link)->place;
+    struct intent_line *l = &p->lines[i->mode];
+    join(l, i);
     i->linked = true;
     if (i->whole && i->mode >= INTENT_READ) s->n_whole++;
-    if (!head) begin_place(s, link, i);
-    else if (after) insert_before(s, link, after, i);
-    else append(head, i);
-}
-
-static void remove_from_place(struct schedule *s, struct intent *i) {
-    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
-    struct intent *head = *link;
-    i->linked = false;
-    if (i->whole && i->mode >= INTENT_READ) s->n_whole--;
-    if (i->waits) {
-        i->waits = false;
-        i->member->n_waits--;
-        head->place.waiting[i->mode]--;
-        if (head->place.first_waiting == i) head->place.first_waiting = i->next;
-    } else head->place.standing[i->mode]--;
-    if (i->next) i->next->previous = i->previous;
-    else head->place.last = i->previous;
-    if (i->previous) i->previous->next = i->next;
-    else if (i->next) {
-        i->next->place = i->place;
-        *link = head = i->next;
-    } else {
-        *link = i->place.chain;
-        s->n_places--;
-        return;
-    }
-    if (!i->whole) let_go_on(s, head);
-    else if (s->n_whole || head->place.first_waiting) order_anew(s, head);
+    if (must_wait(p, i)) {
+        if (!l->first_waiting) mark_in_way(p, i);
+        begin_waiting(l, i);
+    } else if (is_waited_for(p, i)) mark_awaited(i);
+    hold_back(p, i);
 }
 
 /* ---- members ---- */
 
 static void queue_member(struct schedule *s, struct member *m) {
-    struct member *previous = s->last;
-    while (previous && previous->number > m->number) previous = previous->previous;
+    struct member *previous = s->first && comes_before(m, s->first) ? NULL : s->last;
+    while (previous && comes_before(m, previous)) previous = previous->previous;
     m->previous = previous;
     m->next = previous ? previous->next : s->first;
     if (m->next) m->next->previous = m;
@@ -236,15 +243,13 @@ static void queue_member(struct schedule *s, struct member *m) {
     m->in = true;
 }
 
-/* The highest number that a local member must stand behind. */
-static uint64_t number_of_local(const struct schedule *s, const struct member *m) {
-    uint64_t number = 0;
+static void take_in(struct schedule *s, struct member *m) {
+    queue_member(s, m);
     for (uint32_t i = 0; i < m->n_intents; i++) {
-        const struct intent *x = &m->intents[i], *head = find(s, x->hash, x->db, x->whole);
-        if (!head || !(any(head->place.standing, conflicting[x->mode]) || any(head->place.waiting, conflicting[x->mode]))) continue;
-        if (head->place.last->member->number > number) number = head->place.last->member->number;
+        m->intents[i].member = m;
+        if (SCHEDULE_FAULT == SCHEDULE_FAULT_INTENT_LOST && !m->begun && i && i + 1 == m->n_intents) continue;
+        add_intent(s, &m->intents[i]);
     }
-    return number;
 }
 
 bool schedule_add(struct schedule *s, struct member *m) {
@@ -253,13 +258,9 @@ bool schedule_add(struct schedule *s, struct member *m) {
         s->stats.late++;
         return false;
     }
-    if (m->local) m->number = number_of_local(s, m);
-    queue_member(s, m);
-    for (uint32_t i = 0; i < m->n_intents; i++) {
-        m->intents[i].member = m;
-        if (SCHEDULE_FAULT == SCHEDULE_FAULT_INTENT_LOST && i && i + 1 == m->n_intents) continue;
-        add_intent(s, &m->intents[i]);
-    }
+    if (m->local) m->number = s->last ? s->last->number : 0;
+    m->turn = ++s->turns;
+    take_in(s, m);
     if (m->local) s->stats.deferred++;
     else {
         s->stats.scheduled++;
@@ -268,26 +269,12 @@ bool schedule_add(struct schedule *s, struct member *m) {
     return true;
 }
 
-/* As the first of its place. */
-static void add_intent_first(struct schedule *s, struct intent *i) {
-    struct intent **link = find_link(&s->buckets[bucket_of(s->n_buckets, i->hash, i->db, i->whole)], i->hash, i->db, i->whole);
-    i->waits = false;
-    i->linked = true;
-    i->next = i->previous = NULL;
-    if (i->whole && i->mode >= INTENT_READ) s->n_whole++;
-    if (*link) insert_before(s, link, *link, i);
-    else begin_place(s, link, i);
-}
-
 bool schedule_add_begun(struct schedule *s, struct member *m) {
     if (s->n_places >= s->n_buckets && s->n_buckets < BUCKETS_MAX && !grow(s)) return false;
     m->number = 0;
+    m->turn = -++s->turns;
     m->told = m->begun = true;
-    queue_member(s, m);
-    for (uint32_t i = 0; i < m->n_intents; i++) {
-        m->intents[i].member = m;
-        add_intent_first(s, &m->intents[i]);
-    }
+    take_in(s, m);
     s->stats.deferred++;
     return true;
 }
@@ -333,23 +320,22 @@ void schedule_remove(struct schedule *s, struct member *m) {
 bool schedule_conflicts(const struct schedule *s, uint32_t db, uint64_t hash, bool write) {
     if (s->n_whole) {
         const struct intent *all = find(s, 0, db, true);
-        uint8_t modes = conflicting[write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN];
-        if (all && (any(all->place.standing, modes) || any(all->place.waiting, modes))) return true;
+        if (all && any_in_way(&all->place, write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN)) return true;
     }
     const struct intent *head = find(s, hash, db, false);
-    uint8_t modes = conflicting[write ? INTENT_WRITE : INTENT_READ];
-    return head && (any(head->place.standing, modes) || any(head->place.waiting, modes));
+    return head && any_in_way(&head->place, write ? INTENT_WRITE : INTENT_READ);
 }
 
-static bool has_begun(const struct intent *head, enum intent_mode from) {
-    for (const struct intent *i = head; i; i = i->next)
-        if (i->mode >= from && i->member->begun) return true;
+static bool has_begun(const struct intent *head) {
+    for (unsigned mode = INTENT_READ; head && mode < INTENT_MODES; mode++)
+        for (const struct intent *i = head->place.lines[mode].first; i && !i->waits; i = i->next)
+            if (i->member->begun) return true;
     return false;
 }
 
 bool schedule_holds(const struct schedule *s, uint32_t db, uint64_t hash) {
     if (schedule_is_empty(s)) return false;
-    return (s->n_whole && has_begun(find(s, 0, db, true), INTENT_READ)) || has_begun(find(s, hash, db, false), INTENT_READ);
+    return (s->n_whole && has_begun(find(s, 0, db, true))) || has_begun(find(s, hash, db, false));
 }
 
 void schedule_drop(struct schedule *s) { mi_free(s->buckets); }

@@ -9,8 +9,8 @@
  *     while one before it in the order of its place conflicts. Members without a conflict run in any order.
  *   - The floor is the highest number that has begun here. A transaction's member that arrives with a lower number is late: it may have to go before
  *     something that has run. It is not taken in; the coordinator withdraws the transaction everywhere and tries again with a new number.
- *   - A command of one shard (a local member) has no number and is taken in only if it meets an intent that conflicts. It goes right behind
- *     the last that it conflicts with, and takes that one's number: it waits for what came before it, and only for that.
+ *   - A command of one shard (a local member) has no number and is taken in only if it meets an intent that conflicts. It takes the number of the
+ *     last that is here, and goes right behind it: it waits for those that came before it and conflict, and only for them.
  *
  * When the number is drawn matters: after the transaction's members have their places in the order of arrival of all their shards, and before any of them
  * is taken in (between the pushes of a turn and its arming). Why that is strictly serialisable, in the order of the numbers:
@@ -19,12 +19,15 @@
  *     P's, which P got after it was asked: so T's number is above N. P comes before T, and behind all that could be seen when P was asked,
  *     which has numbers up to N. There is no circle.
  *   - Of two transactions the one with the lower number has its places before the other's hops are even sent. So it is taken in on each shard before
- *     the other begins there: of VLL's withdrawals hardly any is left. (A local member raises the floor to the end of the queue that it stood in, which may be
+ *     the other begins there: of VLL's withdrawals hardly any is left. (A local member raises the floor to the end of the queue as it was when it came, which may be
  *     more than what it waited for; and what is refused for want of memory is withdrawn in the same way.)
  *
  * Places are keys (by their 64-bit hash: keys with the same hash wait for each other without need) and whole databases. Each member has on each
  * database of its keys an intent that says that there are some (WITHIN); a member with very many keys has one on the whole database instead
  * (cf. granular locks: Gray, Lorie, Putzolu, Traiger 1976).
+ *
+ * What a queue of thousands costs: on a place the intents of one mode are a line, in the order of their members, and those that wait are the end of it. So
+ * whoever comes last, or leaves as the first, asks only the first and the last of each line; one that comes out of order passes those that it overtakes.
  *
  * The memory of members and intents is the sender's; it must stay where it is until schedule_remove() or until schedule_add() did not take it in.
  */
@@ -55,7 +58,17 @@ enum intent_mode {
 
 struct member;
 
-/* An intent. The first of a place stands for it: `place` means something in that one only. */
+struct intent;
+
+/* The intents on a key or a database. */
+struct intent_place {
+    struct intent *chain; /* one of the next place of the bucket */
+    struct intent_line {
+        struct intent *first, *last, *first_waiting; /* all from that one on wait, and none before it */
+    } lines[INTENT_MODES];
+};
+
+/* One of those on a place stands for it: `place` means something in that one only. */
 struct intent {
     uint64_t hash; /* of the key; 0 for a database */
     uint32_t db;   /* number */
@@ -64,17 +77,13 @@ struct intent {
     bool waits;
     bool linked; /* false: another of the same member on the same place does for both */
     struct member *member;
-    struct intent *next, *previous; /* of the same place, in order */
-    struct {
-        struct intent *chain; /* the next place of the bucket */
-        struct intent *last;
-        struct intent *first_waiting; /* keys only: all from it on wait, and none before it */
-        uint32_t standing[INTENT_MODES], waiting[INTENT_MODES];
-    } place;
+    struct intent *next, *previous; /* of its line */
+    struct intent_place place;
 };
 
 struct member {
     uint64_t number; /* the transaction's; 0: local, which schedule_add() replaces by its place in the order */
+    int64_t turn;    /* of those of one number: the schedule's, in the order in which they came */
     struct intent *intents;
     uint32_t n_intents;
     uint32_t n_waits; /* of its intents */
@@ -100,6 +109,7 @@ struct schedule {
     uint32_t n_places, n_members;
     uint32_t n_whole; /* intents that read or write a whole database */
     uint64_t floor;   /* no number below it is taken in */
+    int64_t turns;    /* drawn */
     struct member *first, *last;
     struct member *ready, *last_ready;
     struct schedule_stats stats;

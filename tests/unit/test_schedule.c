@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -292,6 +293,38 @@ static void one_that_begins_at_once_goes_before_who_was_told_and_was_about_to(vo
     schedule_drop(&s);
 }
 
+/* Members whose numbers come out of order, each with intents on the same key and on one of its own, while one behind them wants all there is. What each costs
+ * must not depend on how many stand there: if it does, this test doesn't come to its end. */
+static void a_long_queue_costs_no_more_a_member(void **state) {
+    (void)state;
+    enum { N = 200000 };
+    struct {
+        struct member member;
+        struct intent intents[3];
+    } *all = calloc(N, sizeof *all);
+    struct schedule s = {0};
+    for (uint32_t i = 0; i < N; i++) {
+        bool whole = i % 1000 == 999, write = i % 3, at_once = i % 7 == 6;
+        struct intent *to = all[i].intents;
+        intent_on_database(to++, 0, whole ? write ? INTENT_WRITE : INTENT_READ : write ? INTENT_WRITE_WITHIN : INTENT_READ_WITHIN);
+        if (!whole && !at_once) intent_on_key(to++, 0, 1, write); /* what begins at once meets only who has not begun */
+        if (!whole) intent_on_key(to++, 0, 100 + i, true);
+        all[i].member = (struct member){
+            .number = i % 5 ? 10 + (i ^ 1) : 0, .local = !(i % 5), .intents = all[i].intents, .n_intents = (uint32_t)(to - all[i].intents)};
+        assert_true(at_once && !whole ? schedule_add_begun(&s, &all[i].member) : schedule_add(&s, &all[i].member));
+        schedule_tell(&s, &all[i].member);
+    }
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        if (all[i].member.begun && all[i].member.in) schedule_remove(&s, &all[i].member), left++;
+        for (struct member *m; (m = schedule_next(&s)); left++) schedule_remove(&s, m);
+    }
+    assert_int_equal(left, N);
+    assert_true(schedule_is_empty(&s));
+    schedule_drop(&s);
+    free(all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_schedule_lets_everything_pass),
@@ -301,6 +334,7 @@ int main(void) {
         cmocka_unit_test(a_number_below_one_that_has_begun_is_late),
         cmocka_unit_test(a_number_below_one_that_was_told_but_waits_goes_before_it),
         cmocka_unit_test(one_that_begins_at_once_goes_before_who_was_told_and_was_about_to),
+        cmocka_unit_test(a_long_queue_costs_no_more_a_member),
         cmocka_unit_test(who_waits_is_as_in_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
