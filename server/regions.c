@@ -26,8 +26,11 @@ void regions_start(int wake_fd) { wake = wake_fd; }
 static void map_asked(struct server *s) {
     for (uint32_t i = 0; i < s->n_threads; i++) {
         struct thread *t = s->threads[i];
-        if (atomic_load_explicit(&t->region, memory_order_relaxed) == REGION_ASKED)
-            atomic_store_explicit(&t->region, memory_map_region(), memory_order_release);
+        if (atomic_load_explicit(&t->region, memory_order_relaxed) != REGION_ASKED) continue;
+        atomic_store_explicit(&t->region, memory_map_region(), memory_order_release);
+        mailbox_fence();
+        if (atomic_load_explicit(&t->awaits_region, memory_order_relaxed) && mailbox_must_wake(&t->asleep))
+            proactor_wake(NULL, t->proactor);
     }
 }
 
@@ -69,6 +72,28 @@ static __attribute__((noinline)) void take_or_ask(struct thread *t) {
     atomic_store_explicit(&t->region, region ? NULL : REGION_ASKED, memory_order_relaxed);
     if (region) memory_give_region(t->shard->memory, region);
     else wake_main();
+}
+
+bool regions_wait(struct thread *t) {
+    bool awaited = atomic_load_explicit(&t->awaits_region, memory_order_relaxed);
+    if (__builtin_expect(!memory_runs_short(t->shard->memory), 1)) {
+        if (awaited) atomic_store_explicit(&t->awaits_region, false, memory_order_relaxed);
+        return false;
+    }
+    void *region = atomic_load_explicit(&t->region, memory_order_acquire);
+    bool refused = !region && awaited; /* then the slice sees for itself */
+    if (region && region != REGION_ASKED) memory_give_region(t->shard->memory, region);
+    bool waits = region == REGION_ASKED || (!region && !refused);
+    atomic_store_explicit(&t->awaits_region, waits, memory_order_relaxed);
+    if (region == REGION_ASKED) return true;
+    atomic_store_explicit(&t->region, waits ? REGION_ASKED : NULL, memory_order_relaxed);
+    if (waits) wake_main();
+    return waits;
+}
+
+bool regions_arrived(struct thread *t) {
+    return thread_holds(t) && atomic_load_explicit(&t->awaits_region, memory_order_relaxed) &&
+        atomic_load_explicit(&t->region, memory_order_relaxed) != REGION_ASKED;
 }
 
 void regions_look(struct thread *t) {

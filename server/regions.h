@@ -1,5 +1,5 @@
 /* Regions of the shards' memory, mapped and given back by the main thread, which has nothing else to do: both take up to milliseconds, and
- * nobody's command should wait for that. A shard that is faster than the main thread maps for itself.
+ * nobody's command should wait for that. A shard that is faster than the main thread maps for itself; but for slices of long commands, which can wait.
  *
  * Each thread has one word (thread->region), whose states and legal moves are:
  *
@@ -12,6 +12,7 @@
 #ifndef SERVER_REGIONS_H
 #define SERVER_REGIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct memory;
@@ -27,6 +28,10 @@ void regions_serve(struct server *s);
 
 /* Once a turn: asks for a region or takes it, and hands over those that are too many. */
 void regions_look(struct thread *t);
+/* Whether slices of long commands that write wait, as the shard's memory runs short and the main thread prepares a region, which it asks for. It wakes the thread. */
+bool regions_wait(struct thread *t);
+/* After sleep was announced: whether what the thread waits for has come. */
+bool regions_arrived(struct thread *t);
 /* Any thread. block: begins with a page, and is a mapping that memory_unmap may be asked for; size is rounded up to whole pages. */
 void regions_give_back(void *block, size_t size);
 /* Room for something large, for a while: 1 MiB and more are whole pages, mapped at once and given back to the main thread; less is the heap's. NULL: no memory.

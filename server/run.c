@@ -15,6 +15,7 @@
 #include "server/exec.h"
 #include "server/multi.h"
 #include "server/outbox.h"
+#include "server/regions.h"
 #include "server/slow.h"
 #include "server/task.h"
 #include "server/waiting.h"
@@ -269,7 +270,9 @@ static bool run_piece(struct thread *t, struct shard *s, struct batch *b) {
     s->now_ms = b->now_ms;
     b->replies.resp = h->resp;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
+    if (sliced) memory_slice_begin(s->memory);
     enum hop_result result = h->run(s, h, &b->replies);
+    if (sliced) memory_slice_end(s->memory);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     uint64_t cycles = cycles_now() - start;
     b->cycles += cycles;
@@ -364,7 +367,9 @@ static bool run_late_hop(struct batch_run *x, struct hop *h, struct deferred *d)
     d->reply.resp = h->resp;
     t->measure.commands[h->row].calls += !d->sliced;
     atomic_store_explicit(&t->running, h->row, memory_order_relaxed);
+    if (d->sliced) memory_slice_begin(x->s->memory);
     enum hop_result result = h->run(x->s, h, &d->reply);
+    if (d->sliced) memory_slice_end(x->s->memory);
     atomic_store_explicit(&t->running, 0, memory_order_relaxed);
     d->cycles += cycles_now() - start;
     if (d->sliced) slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
@@ -592,8 +597,16 @@ void run_slices_out(struct thread *t) {
     } while (run_slice_out(t));
 }
 
+/* Whether one of the next slices is of a command that writes. */
+static bool slices_write(const struct thread *t) {
+    const struct deferred *d = t->late_slices;
+    return t->serving || (d && command_by_number(d->batch->hops[d->index].row)->flags & CMD_WRITE) ||
+        (t->slices && command_by_number(t->slices->hops[0].row)->flags & CMD_WRITE);
+}
+
 bool run_slices(struct thread *t) {
     if (!thread_holds(t)) return false;
+    if (thread_has_slices(t) && slices_write(t) && regions_wait(t)) return false;
     if (t->late_slices) run_late_slice(t);
     if (t->serving) run_serving_slice(t);
     if (t->slices) run_piece_slice(t, &t->slices, NULL);

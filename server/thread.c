@@ -347,7 +347,7 @@ static uint64_t next_deadline(const struct thread *t) {
 }
 
 static bool something_arrived(struct thread *t) {
-    return mailbox_ready(&t->returns) || lend_must_stay(t) || client_memory_must_act(t) ||
+    return mailbox_ready(&t->returns) || lend_must_stay(t) || regions_arrived(t) || client_memory_must_act(t) ||
         atomic_load_explicit(&t->server->stopping, memory_order_relaxed);
 }
 
@@ -422,7 +422,7 @@ static void *thread_run(void *arg) {
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
         more |= keep(t, t->stats.commands != commands) || t->n_resume || t->n_dirty || t->outbox_used || t->own_batch ||
-            (thread_holds(t) && thread_has_slices(t));
+            (thread_holds(t) && thread_has_slices(t) && !atomic_load_explicit(&t->awaits_region, memory_order_relaxed));
         if (thread_holds(t)) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);
         if (thread_holds(t)) {

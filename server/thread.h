@@ -189,6 +189,7 @@ struct thread {
     _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
     _Atomic uint64_t changes; /* changes of its shard's keys, as of its last turn */
     _Atomic(void *) region;   /* the next one for the shard's memory: regions.h */
+    _Atomic bool awaits_region;
     _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
     /* The shard's, so of whoever holds it. */
     struct holder holder;

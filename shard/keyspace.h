@@ -167,7 +167,7 @@ int key_move_from(struct shard *s, struct key *dst, struct shard *src_shard, str
 /* key_copy_from in parts, of a container that stays as it is meanwhile. What is begun is in c; about `cost` bytes are copied at once. asks: the budget is asked. 1: there is more; 0:
  * it is done; -ENOMEM: nothing changed, and nothing is left of it. */
 struct container_copying;
-#define KEY_COPY_COST (128 << 10) /* some 100 us */
+#define KEY_COPY_COST (64 << 10) /* some 50 us, and up to 200 where all of its memory is touched for the first time */
 int key_copy_some(
     struct shard *s, struct key *dst, const struct entry *src, struct container_copying *c, int64_t cost, bool asks, enum key_event event);
 

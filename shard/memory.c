@@ -49,6 +49,8 @@
 #define RESERVE_SHARE 8u /* and no more than this part of all, so that small data do not pay for it */
 /* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
 #define PREPARE_QUARTERS 3u
+/* What a slice may take: its bytes are in one or two pages of blocks, but each class of blocks that it comes to anew begins one. */
+#define SHORT_PAGES 12u
 #define SPARES_KEPT 1u /* empty regions of a kind that are kept for the next need */
 
 struct page {
@@ -68,6 +70,7 @@ struct region {
     uint32_t used;       /* segments handed out */
     void *free;          /* segments given back */
     uintptr_t bump;
+    bool small_paged; /* it is to be advised huge once it is used up */
 };
 _Static_assert(sizeof(struct region) <= LINE, "a region's header is one line");
 
@@ -92,9 +95,12 @@ struct memory {
     void *reserve; /* regions that are of no kind yet; each begins with a pointer to the next */
     uint32_t reserves;
     struct given_up *given_up;
+    size_t small_paged;
     bool huge;
-    bool grew;  /* pages or segments were handed out since memory_check_growth */
-    bool rests; /* and none were between the two last times, or since */
+    bool in_slice;
+    bool hurried; /* a slice had to have a region that was not in reserve, and what grew has not come to rest since */
+    bool grew;    /* pages or segments were handed out since memory_check_growth */
+    bool rests;   /* and none were between the two last times, or since */
 };
 
 /* Current where a class has none. Nothing can be taken from it, so it is never written. */
@@ -247,8 +253,10 @@ static void *take_reserve(struct memory *m) {
 /* Begins a region of this kind, as a spare one. False: no memory. */
 static bool region_begin(struct memory *m, struct regions *of) {
     char *start = take_reserve(m); /* zero, as mapped memory is */
+    bool small_paged = !start && m->huge && m->in_slice;
+    m->hurried |= small_paged;
     if (!start) {
-        start = map_region(m->huge);
+        start = map_region(m->huge && !small_paged);
         if (!start) return false;
         m->regions++;
     }
@@ -256,11 +264,22 @@ static bool region_begin(struct memory *m, struct regions *of) {
     struct region *r = pages ? region_of(start) : (struct region *)start;
     if (pages) r->free_pages = UINT32_MAX;
     else r->bump = (uintptr_t)start + LINE;
+    r->small_paged = small_paged;
+    m->small_paged += small_paged;
     r->next = of->all;
     if (of->all) of->all->prev = r;
     of->all = r;
     spare_add(of, r);
     return true;
+}
+
+/* The last of it was handed out: huge pages would not be given at a touch any more, but made of the small ones in the background. */
+static void used_up(struct memory *m, struct regions *of, struct region *r) {
+    room_remove(of, r);
+    if (likely(!r->small_paged)) return;
+    madvise(region_start(r), REGION_SIZE, MADV_HUGEPAGE);
+    r->small_paged = false;
+    m->small_paged--;
 }
 
 /* A region with room: a spare one, or a new one. NULL: no memory. */
@@ -305,6 +324,7 @@ void *memory_take_spare(struct memory *m, size_t *size) {
     if (r->prev) r->prev->next = r->next;
     else of->all = r->next;
     if (r->next) r->next->prev = r->prev;
+    m->small_paged -= r->small_paged;
     m->regions--;
     unpoison(region_start(r), REGION_SIZE);
     return region_start(r);
@@ -312,6 +332,7 @@ void *memory_take_spare(struct memory *m, size_t *size) {
 
 void memory_check_growth(struct memory *m) {
     m->rests = !m->grew;
+    m->hurried &= m->grew;
     m->grew = false;
 }
 
@@ -326,9 +347,16 @@ static bool runs_out(const struct memory *m, const struct regions *of) {
 }
 
 bool memory_wants_region(const struct memory *m) {
-    return m->huge && !m->rests && m->reserves < RESERVES && m->reserves < m->regions / RESERVE_SHARE &&
+    return m->huge && !m->rests && m->reserves < RESERVES && (m->reserves < m->regions / RESERVE_SHARE || (m->hurried && !m->reserves)) &&
         (runs_out(m, &m->small) || runs_out(m, &m->segments));
 }
+
+bool memory_runs_short(const struct memory *m) {
+    return m->huge && !m->reserve && !m->small.spare && m->small.all && m->small.left < SHORT_PAGES;
+}
+
+void memory_slice_begin(struct memory *m) { m->in_slice = true; }
+void memory_slice_end(struct memory *m) { m->in_slice = false; }
 
 void memory_give_region(struct memory *m, void *region) {
     *(void **)region = m->reserve;
@@ -379,7 +407,7 @@ static struct page *page_new(struct memory *m, size_t size) {
     if (!r && !(r = region_new(m, &m->small))) return NULL;
     unsigned i = (unsigned)__builtin_ctz(r->free_pages);
     r->free_pages &= r->free_pages - 1;
-    if (!r->free_pages) room_remove(&m->small, r);
+    if (!r->free_pages) used_up(m, &m->small, r);
     struct page *p = header_of((uintptr_t)region_start(r) + i * PAGE_SIZE);
     *p = (struct page){.size = (uint16_t)size, .last = i > 0};
     p->bump = page_start(p);
@@ -477,7 +505,7 @@ void *memory_alloc_segment(struct memory *m, size_t size) {
     r->used++;
     m->segments.left--;
     note_growth(m);
-    if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) room_remove(&m->segments, r);
+    if (!r->free && r->bump + size > (uintptr_t)region_start(r) + REGION_SIZE) used_up(m, &m->segments, r);
     m->account.used += size;
     return segment;
 }
@@ -533,6 +561,7 @@ void memory_stats(const struct memory *m, struct memory_stats *out) {
         .reserved = m->regions * REGION_SIZE,
         .pages = m->pages,
         .regions = m->regions,
+        .small_paged = m->small_paged,
         .peak = m->account.used > m->peak ? m->account.used : m->peak,
     };
 }

@@ -56,7 +56,14 @@ void memory_unmap(void *block, size_t size);
 bool memory_wants_region(const struct memory *m);
 /* Every second or so: if nothing grew between two calls, what is in reserve is too many for memory_wants_trim, and no more is wanted until something grows. */
 void memory_check_growth(struct memory *m);
-/* Takes a region over, for the next need. Legal if memory_wants_region was true, and none was given since. */
+/* Less is left than a slice may take, and there is no region in reserve: it better waits for one. Never true without huge pages, or where there are no blocks yet. */
+bool memory_runs_short(const struct memory *m);
+/* A slice of a long command begins, or ends: whoever has to have a region meanwhile, and none is in reserve, gets it in small pages, as it is used, since the first touch of a huge
+ * one alone may take longer than a slice. From then on there is one in reserve however little there is, as long as something grows. The system is told to make huge pages of
+ * the small ones once all of the region is in use. */
+void memory_slice_begin(struct memory *m);
+void memory_slice_end(struct memory *m);
+/* Takes a region over, for the next need. Legal if memory_wants_region or memory_runs_short was true, and none was given since. */
 void memory_give_region(struct memory *m, void *region);
 /* Empty regions are kept for the next need, one of each kind; there are more, or a reserve that is not needed, or mapped blocks were given up. */
 bool memory_wants_trim(const struct memory *m);
@@ -70,9 +77,10 @@ void memory_give_up(struct memory *m, void *block, size_t size);
 void memory_charge(struct memory *m, ptrdiff_t bytes);
 
 struct memory_stats {
-    size_t used, used_large, reserved, pages, regions, peak;
+    size_t used, used_large, reserved, pages, regions, peak, small_paged;
 };
-/* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks. */
+/* used: bytes in blocks handed out (usable size) plus charges. used_large: those of large blocks, and the charges. reserved: bytes held from the system for small blocks.
+ * small_paged: the regions that slices have had to have, and that the system was not told to make huge pages of yet. */
 void memory_stats(const struct memory *m, struct memory_stats *out);
 static inline size_t memory_used(const struct memory *m) { return ((const struct memory_account *)m)->used; }
 /* The number of the shard whose memory this is; the shard says it once, at its beginning. */

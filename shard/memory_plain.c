@@ -83,6 +83,9 @@ void memory_fail_after(struct memory *m, uint64_t nth) { m->fail_after = nth; }
 void *memory_map_region(void) { return NULL; }
 bool memory_wants_region(const struct memory *m) { return false; }
 void memory_check_growth(struct memory *m) {}
+bool memory_runs_short(const struct memory *m) { return false; }
+void memory_slice_begin(struct memory *m) {}
+void memory_slice_end(struct memory *m) {}
 void memory_give_region(struct memory *m, void *region) { assert(!"no region was wanted"); }
 
 void memory_unmap(void *block, size_t size) { unmap(block, size); }

@@ -281,6 +281,84 @@ static void a_prepared_region_is_used_next(void **state) {
     memory_drop(m);
 }
 
+/* However little there is. */
+static void a_slice_gets_small_pages_and_has_a_region_prepared(void **state) {
+    (void)state;
+    struct memory *m = memory_new(true);
+    memory_alloc(m, 56);
+    assert_false(memory_wants_region(m));
+    memory_slice_begin(m);
+    while (stats_of(m).regions < 2) assert_non_null(memory_alloc(m, 56));
+    assert_int_equal(stats_of(m).small_paged, 1);
+    memory_alloc_segment(m, SEGMENT); /* a region of another kind */
+    assert_int_equal(stats_of(m).small_paged, 2);
+    memory_slice_end(m);
+    while (!memory_wants_region(m)) assert_non_null(memory_alloc(m, 56));
+    assert_int_equal(stats_of(m).regions, 3);
+    memory_give_region(m, memory_map_region());
+    assert_false(memory_wants_region(m)); /* one is enough */
+    memory_slice_begin(m);
+    while (stats_of(m).small_paged == 2) assert_non_null(memory_alloc(m, 56)); /* it is used up, and the next is the one in reserve */
+    assert_int_equal(stats_of(m).small_paged, 1);
+    assert_int_equal(stats_of(m).regions, 4);
+    while (stats_of(m).small_paged == 1) memory_alloc_segment(m, SEGMENT);
+    assert_int_equal(stats_of(m).small_paged, 0);
+    memory_slice_end(m);
+    while (stats_of(m).regions < 5) assert_non_null(memory_alloc(m, 56));
+    assert_int_equal(stats_of(m).small_paged, 0);
+    memory_check_growth(m);
+    memory_check_growth(m);
+    for (int i = 0; i < 100000; i++) assert_non_null(memory_alloc(m, 56));
+    assert_true(stats_of(m).regions < 8 && !memory_wants_region(m)); /* it has come to rest meanwhile */
+    memory_drop(m);
+}
+
+static void memory_runs_short_before_a_region_is_used_up(void **state) {
+    (void)state;
+    struct memory *m = memory_new(true);
+    assert_false(memory_runs_short(m)); /* there is nothing yet */
+    memory_alloc(m, 56);
+    for (int i = 0; i < 3; i++) {
+        size_t regions = stats_of(m).regions, before = stats_of(m).pages;
+        assert_false(memory_runs_short(m));
+        while (!memory_runs_short(m)) assert_non_null(memory_alloc(m, 56));
+        assert_int_equal(stats_of(m).regions, regions);
+        assert_in_range(stats_of(m).pages - before, 8, 32);
+        memory_give_region(m, memory_map_region());
+        assert_false(memory_runs_short(m));
+        for (size_t left = stats_of(m).pages + 16; stats_of(m).pages < left;) assert_non_null(memory_alloc(m, 56));
+        assert_int_equal(stats_of(m).regions, regions + 1);
+    }
+    memory_drop(m);
+    m = memory_new(false);
+    for (int i = 0; i < 100000; i++) {
+        memory_alloc(m, 56);
+        assert_false(memory_runs_short(m));
+    }
+    memory_drop(m);
+}
+
+static void empty_regions_with_small_pages_are_counted_no_more(void **state) {
+    (void)state;
+    enum { N = 400000 };
+    void **blocks = malloc(N * sizeof *blocks);
+    struct memory *m = memory_new(true);
+    memory_slice_begin(m);
+    for (int i = 0; i < N; i++) assert_non_null(blocks[i] = memory_alloc(m, 56));
+    assert_true(stats_of(m).regions > 8);
+    assert_int_equal(stats_of(m).small_paged, 1); /* that one is not used up */
+    for (int i = 0; i < N; i++) memory_free(m, blocks[i], 56);
+    while (memory_wants_trim(m)) {
+        size_t size;
+        void *region = memory_take_spare(m, &size);
+        memory_unmap(region, size);
+    }
+    assert_int_equal(stats_of(m).regions, 1);
+    assert_in_range(stats_of(m).small_paged, 0, 1);
+    free(blocks);
+    memory_drop(m);
+}
+
 static void what_is_in_reserve_goes_back_once_nothing_grows(void **state) {
     (void)state;
     struct memory *m = memory_new(true);
@@ -371,6 +449,9 @@ int main(void) {
         cmocka_unit_test(empty_regions_go_back_but_one),
         cmocka_unit_test(random_replacement_does_not_grow),
         cmocka_unit_test(a_prepared_region_is_used_next),
+        cmocka_unit_test(a_slice_gets_small_pages_and_has_a_region_prepared),
+        cmocka_unit_test(memory_runs_short_before_a_region_is_used_up),
+        cmocka_unit_test(empty_regions_with_small_pages_are_counted_no_more),
         cmocka_unit_test(what_is_in_reserve_goes_back_once_nothing_grows),
 #ifdef POISONS
         cmocka_unit_test(freed_blocks_are_poisoned),
