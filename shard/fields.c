@@ -214,6 +214,7 @@ static int add(struct fields *f, const struct field_name *name, struct packed *v
     struct packed packed = name->packed;
     if ((f->map && fieldmap_make_room(f->memory, f->map, f->secret, name->hash)) || time_room(f, name->hash, expires_at_ms) ||
         packed_make_far(f->memory, &packed)) {
+        unmake(f->memory, &packed);
         unmake(f->memory, value);
         return -ENOMEM;
     }

@@ -55,7 +55,7 @@ bool fields_find(const struct fields *f, const struct field_name *name, struct f
 /* The name of the one with this hash, which is there, and its place in its page. (Of two whose hashes are the same in all bits, any.) */
 const uint8_t *fields_place_of(const struct fields *f, uint64_t hash, struct page_at *at);
 /* Adds it, or gives the one that is there (was: what fields_find found, NULL: nothing) this value (NULL: none) and time. 0, or -ENOMEM with nothing
- * changed. The value's bytes must not lie in the fields. */
+ * changed. The value's bytes must not lie in the fields. A block of the name's or the value's own (packed_adopt) is theirs then, or gone. */
 int fields_put(struct fields *f, const struct field_name *name, const struct field *was, struct packed *value, int64_t expires_at_ms);
 /* Gives one that has a value another time, or none. -ENOMEM: nothing changed. */
 int fields_set_time(struct fields *f, const struct field *was, int64_t expires_at_ms);

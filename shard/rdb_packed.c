@@ -93,7 +93,7 @@ const char *rdb_listpack(const uint8_t *p, size_t size, struct rdb_packed_walk *
         size_t whole = e.head + e.size;
         unsigned back = listpack_back(at + whole, (size_t)(end - at) - whole, whole);
         if (!back) return "a listpack's element with a wrong link";
-        if (!add_element(&e, at, add, arg)) return NULL;
+        if (!add_element(&e, at, add, arg)) return leave_at(w, (size_t)(at - p));
         at += whole + back;
     }
     return says != LISTPACK_UNKNOWN && says != w->n ? "a listpack with another number of elements than it says" : NULL;
@@ -145,7 +145,7 @@ const char *rdb_ziplist(const uint8_t *p, size_t size, struct rdb_packed_walk *w
         if (*at == END || left <= link || (is_long ? little(at + 1, 4) : *at) != w->before) return "a ziplist's element with a wrong link";
         struct item e;
         if (!ziplist_element(at + link, left - link, &e)) return "a ziplist's element that does not fit";
-        if (!add_element(&e, at + link, add, arg)) return NULL;
+        if (!add_element(&e, at + link, add, arg)) return leave_at(w, (size_t)(at - p));
         w->last = (size_t)(at - p);
         w->before = link + e.head + e.size;
         at += w->before;

@@ -1,7 +1,7 @@
 /* The packed forms of small values in RDB files: blocks of bytes that hold strings and integers one behind the other.
  *
  * Each function walks a block with all its bounds, counts and links, and gives every element, an integer as text, to add(), in order. NULL: it is whole; else what
- * is wrong with it. It stops, and returns NULL, when add() returns false, who has said why. After `most` elements (of a zipmap: pairs), if there are more, it
+ * is wrong with it. It stops, and returns NULL, when add() returns false, who has said why; a listpack or a ziplist can be gone on with, and gives that element again. After `most` elements (of a zipmap: pairs), if there are more, it
  * returns NULL, too, and w->more is true: the next call goes on from there; the block may lie elsewhere then. Pure.
  */
 #ifndef SHARD_RDB_PACKED_H

@@ -1,4 +1,5 @@
-/* In this file: the source; numbers and strings; what elements become; where elements come from; values as a whole; skipping. The packed forms are in rdb_packed.c. */
+/* In this file: the source; numbers and strings; what elements become; where elements come from; values as a whole. The packed forms are in rdb_packed.c, reading past values is
+ * in rdb_skip.c. */
 #include "shard/rdb_read.h"
 
 #include <errno.h>
@@ -8,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard/blob.h"
 #include "shard/container.h"
 #include "shard/list.h"
+#include "shard/memory.h"
+#include "shard/rdb_internal.h"
 #include "shard/rdb_packed.h"
 #include "shard/set.h"
 #include "shard/unpack.h"
@@ -20,6 +24,9 @@
 #define STRING_MAX ((uint64_t)512 << 20)
 /* Of a packed form, in a step: about 100 us. */
 #define UNPACKED_AT_ONCE (256u << 10)
+/* A string that takes more than some 100 us in one go; and of it, in a step: most of the time is for fresh pages. */
+#define LONG_TEXT (64u << 10)
+#define MOVED_AT_ONCE (128u << 10)
 /* What an element may take beside its bytes: a block for a long one, its share of what grows. */
 #define ELEMENT_ROOM 64u
 
@@ -233,6 +240,14 @@ struct packed_form {
     struct rdb_packed_walk walk;
 };
 
+/* A text that is too long for a step, on its way into a block of its own. */
+struct long_text {
+    struct blob *block; /* NULL: there is none */
+    bool compressed;
+    struct unpacking unpacking; /* of one that is not compressed: how far it is */
+    size_t offset;              /* where it begins in its packed form, once that is unpacked */
+};
+
 /* A container that is being made of strings: elements; fields and values, or members and scores, in turn; with times every third is one. */
 struct rdb_making {
     struct rdb_source *x;
@@ -251,10 +266,12 @@ struct rdb_making {
     struct fields fields;
     /* Elements that are counted. */
     uint8_t rdb_type;
-    bool begun;
+    bool begun, in_steps;
     uint64_t left, first; /* first: of times, the one that the others are distances from */
     struct rdb_text text;
+    int64_t time_ms; /* of the field that is being read */
     struct packed_form form;
+    struct long_text lengthy;
     struct rdb_room room; /* of all texts, in slices */
 };
 
@@ -273,22 +290,53 @@ static void make_begin(struct rdb_making *m, struct rdb_source *x, struct shard 
 
 static bool no_memory(struct rdb_making *m) { return rdb_no_memory(m->x); }
 
-/* Whether the budget has room for one more of so many bytes, as it would be in a page or a node: what was made before it is counted already. */
-static bool may_take(struct rdb_making *m, size_t size) { return shard_fits(m->s, size + ELEMENT_ROOM) || no_memory(m); }
+/* Whether the budget has room for these two, as they would be in a page or a node: what was made before it is counted already. What was reserved for blocks of their own is asked for anew. */
+static bool may_take(struct rdb_making *m, const struct arg *name, const struct arg *value) {
+    if (name->flags & ARG_BLOB) unreserve(&m->room, blob_memory(packed_blob(name->p)));
+    if (value && value->flags & ARG_BLOB) unreserve(&m->room, blob_memory(packed_blob(value->p)));
+    return shard_fits(m->s, (size_t)name->size + (value ? value->size : 0) + ELEMENT_ROOM) || no_memory(m);
+}
 
-/* Another text, which stays. */
-static bool keep(struct rdb_making *m, struct rdb_text *t, const char *p, size_t size) {
-    if (!make_room(m->x, t, size ? size : 1)) return false;
-    if (size) memcpy(t->room, p, size);
-    t->p = t->room;
-    t->size = size;
+/* A block of its own that nothing has taken over. It is large: the shard gives it back as it does those of keys. */
+static void give_up_block(struct shard *s, struct blob *b) {
+    blob_adopt(s->memory, b, s->id);
+    blob_release(s->memory, b);
+}
+
+/* Another text, which stays. One in a block of its own brings that. */
+static bool keep(struct rdb_making *m, struct rdb_text *t, struct arg *a) {
+    if (a->flags & ARG_BLOB) {
+        t->block = packed_blob(a->p);
+        a->flags &= ~(uint32_t)ARG_BLOB;
+        t->p = a->p;
+    } else {
+        if (!make_room(m->x, t, a->size ? a->size : 1)) return false;
+        if (a->size) memcpy(t->room, a->p, a->size);
+        t->p = t->room;
+    }
+    t->size = a->size;
     return true;
 }
 
-static bool add_member(struct rdb_making *m, const char *p, size_t size) {
+static struct arg arg_of(const struct rdb_text *t) {
+    return (struct arg){.p = t->p, .size = (uint32_t)t->size, .flags = t->block ? ARG_BLOB : 0};
+}
+
+/* Of a text that was given as an argument: what of its own block nobody took over goes. */
+static void let_go(struct rdb_making *m, struct rdb_text *t, const struct arg *a) {
+    if (t->block && a->flags & ARG_BLOB) {
+        unreserve(&m->room, blob_memory(t->block));
+        give_up_block(m->s, t->block);
+    }
+    t->block = NULL;
+}
+
+static bool add_member(struct rdb_making *m, struct arg *a) {
     struct field_name name;
-    if (!may_take(m, size)) return false;
-    set_name(&m->set, p, (uint32_t)size, &name);
+    struct set_item was;
+    if (!may_take(m, a, NULL)) return false;
+    set_name(&m->set, a->p, a->size, &name);
+    if (a->flags & ARG_BLOB && !set_find(&m->set, &name, &was)) packed_adopt(m->s->memory, &name.packed, a);
     int added = set_add(&m->set, &name, m->limits->set_entries);
     return added > 0 || (added ? no_memory(m) : rdb_wrong(m->x, "a member of a set twice"));
 }
@@ -296,26 +344,42 @@ static bool add_member(struct rdb_making *m, const char *p, size_t size) {
 static bool add_scored(struct rdb_making *m, double score) {
     struct field_name name;
     struct zset_item was;
+    struct arg a = arg_of(&m->name);
+    bool good = false;
     if (isnan(score)) return rdb_wrong(m->x, "a score that is not a number");
-    if (!may_take(m, m->name.size)) return false;
-    zset_name(&m->zset, m->name.p, (uint32_t)m->name.size, &name);
-    if (zset_find(&m->zset, &name, &was)) return rdb_wrong(m->x, "a member of a sorted set twice");
-    m->long_text |= m->name.size > (uint64_t)m->limits->zset_value;
-    return !zset_put(&m->zset, &name, NULL, score) || no_memory(m);
+    if (!may_take(m, &a, NULL)) return false;
+    zset_name(&m->zset, a.p, a.size, &name);
+    if (zset_find(&m->zset, &name, &was)) rdb_wrong(m->x, "a member of a sorted set twice");
+    else {
+        m->long_text |= a.size > (uint64_t)m->limits->zset_value;
+        packed_adopt(m->s->memory, &name.packed, &a);
+        good = !zset_put(&m->zset, &name, NULL, score) || no_memory(m);
+    }
+    let_go(m, &m->name, &a);
+    return good;
 }
 
-static bool add_field(struct rdb_making *m, const char *p, size_t size, int64_t at_ms) {
+/* The one of m->name. */
+static bool add_field(struct rdb_making *m, struct arg *text, int64_t at_ms) {
     struct field_name name;
     struct field was;
     struct packed value;
-    if (!may_take(m, m->name.size + size)) return false;
-    field_name(&m->fields, m->name.p, (uint32_t)m->name.size, &name);
-    if (fields_find(&m->fields, &name, &was)) return rdb_wrong(m->x, "a field of a hash twice");
-    packed_of(&value, p, (uint32_t)size);
-    uint64_t most = (uint64_t)m->limits->hash_value;
-    m->long_text |= m->name.size > most || size > most;
-    if (at_ms < m->first_time_ms) m->first_time_ms = at_ms;
-    return !fields_put(&m->fields, &name, NULL, &value, at_ms) || no_memory(m);
+    struct arg a = arg_of(&m->name);
+    bool good = false;
+    if (!may_take(m, &a, text)) return false;
+    field_name(&m->fields, a.p, a.size, &name);
+    if (fields_find(&m->fields, &name, &was)) rdb_wrong(m->x, "a field of a hash twice");
+    else {
+        uint64_t most = (uint64_t)m->limits->hash_value;
+        m->long_text |= a.size > most || text->size > most;
+        if (at_ms < m->first_time_ms) m->first_time_ms = at_ms;
+        packed_of(&value, text->p, text->size);
+        packed_adopt(m->s->memory, &value, text);
+        packed_adopt(m->s->memory, &name.packed, &a);
+        good = !fields_put(&m->fields, &name, NULL, &value, at_ms) || no_memory(m);
+    }
+    let_go(m, &m->name, &a);
+    return good;
 }
 
 /* A score as text: as strtod has it. */
@@ -330,23 +394,22 @@ static bool add_score_text(struct rdb_making *m, const char *p, size_t size) {
 
 static bool add_timed(struct rdb_making *m, const char *p, size_t size) {
     int64_t at_ms;
+    struct arg value = arg_of(&m->value);
     if (!parse_int64(p, size, &at_ms) || at_ms < 0) return rdb_wrong(m->x, "a field's time that is none");
-    return add_field(m, m->value.p, m->value.size, at_ms ? at_ms : FIELD_NEVER);
+    return add_field(m, &value, at_ms ? at_ms : FIELD_NEVER);
 }
 
-/* The next string of a packed form. */
-static bool make_add(void *arg, const char *p, size_t size) {
-    struct rdb_making *m = arg;
-    if (m->type == TYPE_LIST)
-        return may_take(m, size) && (!list_push(&m->list, LIST_TAIL, &(struct arg){.p = p, .size = (uint32_t)size}) || no_memory(m));
-    if (m->type == TYPE_SET) return add_member(m, p, size);
+/* The next string. Its block (ARG_BLOB) may be taken over. */
+static bool add_next(struct rdb_making *m, struct arg *a) {
+    if (m->type == TYPE_LIST) return may_take(m, a, NULL) && (!list_push(&m->list, LIST_TAIL, a) || no_memory(m));
+    if (m->type == TYPE_SET) return add_member(m, a);
     switch (m->part++) {
-    case 0: return keep(m, &m->name, p, size);
+    case 0: return keep(m, &m->name, a);
     case 1:
-        if (m->timed) return keep(m, &m->value, p, size);
+        if (m->timed) return keep(m, &m->value, a);
         m->part = 0;
-        return m->type == TYPE_ZSET ? add_score_text(m, p, size) : add_field(m, p, size, FIELD_NEVER);
-    default: m->part = 0; return add_timed(m, p, size);
+        return m->type == TYPE_ZSET ? add_score_text(m, a->p, a->size) : add_field(m, a, FIELD_NEVER);
+    default: m->part = 0; return add_timed(m, a->p, a->size);
     }
 }
 
@@ -406,14 +469,83 @@ static bool make_store(struct rdb_making *m, struct key *k, int64_t expire_at_ms
 
 /* ---- where they come from ---- */
 
-static bool get_count(struct rdb_source *x, uint64_t *n) {
+bool rdb_get_count(struct rdb_source *x, uint64_t *n) {
     if (!rdb_get_length(x, n)) return false;
     return *n <= x->left + (uint64_t)(x->end - x->at) || rdb_wrong(x, "more elements than bytes");
 }
 
-static bool read_string_of(struct rdb_making *m) { return rdb_get_string(m->x, &m->text) && make_add(m, m->text.p, m->text.size); }
+/* Whether the next string is too long for a step. All of it is there, as of all that is read in steps. */
+static bool is_long(const struct rdb_source *x) {
+    struct rdb_source y = {.at = x->at, .end = x->end, .offset = x->offset};
+    struct rdb_string_head head;
+    if (x->at == x->end || (*x->at != RDB_LENGTH_32 && *x->at != RDB_LENGTH_64 && *x->at != (RDB_ENCODED | RDB_LZF))) return false;
+    return rdb_get_string_head(&y, &head) && head.size > LONG_TEXT;
+}
 
-static bool get_score(struct rdb_source *x, bool text, double *out) {
+/* A block of its own, which a text of so many bytes is moved to step by step. */
+static bool make_block(struct rdb_making *m, const struct rdb_string_head *head) {
+    struct long_text *l = &m->lengthy;
+    if (!reserve(m->x, blob_memory_for(head->size))) return rdb_no_memory(m->x);
+    *l = (struct long_text){.block = blob_receive(head->size), .compressed = head->compressed};
+    l->unpacking = (struct unpacking){.from_size = head->bytes, .to_size = head->size};
+    if (l->block) return true;
+    unreserve(&m->room, blob_memory_for(head->size));
+    return rdb_no_memory(m->x);
+}
+
+static bool begin_long(struct rdb_making *m) {
+    struct rdb_string_head head;
+    return rdb_get_string_head(m->x, &head) && rdb_need(m->x, head.bytes) && make_block(m, &head);
+}
+
+/* Some of it, which begins there. */
+static enum unpack_step move_some(struct long_text *l, const uint8_t *from) {
+    struct unpacking *u = &l->unpacking;
+    u->from = from;
+    u->to = (uint8_t *)l->block->bytes;
+    if (l->compressed) return unpack_some(u, UNPACKED_AT_ONCE);
+    size_t left = u->to_size - u->to_at, n = left < MOVED_AT_ONCE ? left : MOVED_AT_ONCE;
+    memcpy(u->to + u->to_at, u->from + u->to_at, n);
+    u->to_at += n;
+    return n < left ? UNPACK_MORE : UNPACK_DONE;
+}
+
+/* The next string; or, in steps, some more of a long one: *most is 0 then, and m->lengthy.block is there, until it is whole. */
+static bool get_text(struct rdb_making *m, struct rdb_text *t, bool kept, uint64_t *most) {
+    struct long_text *l = &m->lengthy;
+    if (__builtin_expect(!l->block && (!m->in_steps || !is_long(m->x)), 1))
+        return kept ? rdb_get_string_kept(m->x, t) : rdb_get_string(m->x, t);
+    *most = 0;
+    if (!l->block) return begin_long(m);
+    enum unpack_step step = move_some(l, m->x->at);
+    if (step == UNPACK_WRONG) return rdb_wrong(m->x, "a compressed string that is corrupt");
+    if (step == UNPACK_MORE) return true;
+    m->x->at += l->unpacking.from_size;
+    t->block = l->block;
+    t->p = l->block->bytes;
+    t->size = l->unpacking.to_size;
+    l->block = NULL;
+    return true;
+}
+
+static bool read_string_of(struct rdb_making *m, uint64_t *most) {
+    if (!get_text(m, &m->text, false, most)) return false;
+    if (m->lengthy.block) return true;
+    struct arg a = arg_of(&m->text);
+    bool good = add_next(m, &a);
+    let_go(m, &m->text, &a);
+    return good;
+}
+
+/* The name and the value. */
+static bool read_pair(struct rdb_making *m, uint64_t *most) {
+    do {
+        if (!read_string_of(m, most)) return false;
+    } while (m->part && !m->lengthy.block);
+    return true;
+}
+
+bool rdb_get_score(struct rdb_source *x, bool text, double *out) {
     uint64_t bits;
     uint8_t n;
     if (!text) {
@@ -435,18 +567,57 @@ static bool get_score(struct rdb_source *x, bool text, double *out) {
     return (n && end == digits + n) || rdb_wrong(x, "a score that is not a number");
 }
 
-static bool read_scored(struct rdb_making *m, bool text) {
+static bool read_scored(struct rdb_making *m, bool text, uint64_t *most) {
     double score;
-    return rdb_get_string_kept(m->x, &m->name) && get_score(m->x, text, &score) && add_scored(m, score);
+    if (!get_text(m, &m->name, true, most)) return false;
+    return m->lengthy.block || (rdb_get_score(m->x, text, &score) && add_scored(m, score));
 }
 
-/* A time before the field; old: an absolute one. */
-static bool read_timed(struct rdb_making *m, bool old) {
-    uint64_t time;
-    if (!rdb_get_length(m->x, &time) || !rdb_get_string_kept(m->x, &m->name) || !rdb_get_string(m->x, &m->text)) return false;
-    uint64_t at_ms = !time ? (uint64_t)FIELD_NEVER : old ? time : m->first + time - 1;
-    if (time && at_ms >= (uint64_t)FIELD_NEVER) return rdb_wrong(m->x, "a field's time that is none");
-    return add_field(m, m->text.p, m->text.size, (int64_t)at_ms);
+/* A time before the field; old: an absolute one. m->part: of these three. */
+static bool read_timed(struct rdb_making *m, bool old, uint64_t *most) {
+    if (m->part == 0) {
+        uint64_t time;
+        if (!rdb_get_length(m->x, &time)) return false;
+        uint64_t at_ms = !time ? (uint64_t)FIELD_NEVER : old ? time : m->first + time - 1;
+        if (time && at_ms >= (uint64_t)FIELD_NEVER) return rdb_wrong(m->x, "a field's time that is none");
+        m->time_ms = (int64_t)at_ms;
+        m->part = 1;
+    }
+    if (m->part == 1) {
+        if (!get_text(m, &m->name, true, most)) return false;
+        if (m->lengthy.block) return true;
+        m->part = 2;
+    }
+    if (!get_text(m, &m->text, false, most)) return false;
+    if (m->lengthy.block) return true;
+    m->part = 0;
+    struct arg a = arg_of(&m->text);
+    bool good = add_field(m, &a, m->time_ms);
+    let_go(m, &m->text, &a);
+    return good;
+}
+
+/* ---- packed forms ---- */
+
+/* Where the one that is being read lies. */
+static const uint8_t *form_at(const struct rdb_making *m) { return m->form.compressed ? (const uint8_t *)m->text.room : m->x->at; }
+
+/* Its next string. False: something is wrong; or it is a long one, that is to be moved first, and comes again. */
+static bool make_add(void *arg, const char *p, size_t size) {
+    struct rdb_making *m = arg;
+    struct long_text *l = &m->lengthy;
+    struct arg a = {.p = p, .size = (uint32_t)size};
+    if (__builtin_expect(size <= LONG_TEXT || !m->in_steps || m->rdb_type == RDB_HASH_ZIPMAP, 1)) return add_next(m, &a);
+    if (!l->block) {
+        l->offset = make_block(m, &(struct rdb_string_head){.bytes = size, .size = size}) ? (size_t)((const uint8_t *)p - form_at(m)) : 0;
+        return false;
+    }
+    struct rdb_text t = {.p = l->block->bytes, .size = size, .block = l->block};
+    l->block = NULL;
+    a = arg_of(&t);
+    bool good = add_next(m, &a);
+    let_go(m, &t, &a);
+    return good;
 }
 
 typedef const char *packed_reader(const uint8_t *p, size_t size, struct rdb_packed_walk *w, uint64_t most, rdb_element *add, void *arg);
@@ -468,7 +639,7 @@ static bool unpack_form(struct rdb_making *m, uint64_t *most) {
     struct unpacking *u = &m->form.unpacking;
     u->from = m->x->at;
     u->to = (uint8_t *)m->text.room;
-    enum unpack_step step = unpack_some(u, *most == UINT64_MAX ? SIZE_MAX : UNPACKED_AT_ONCE);
+    enum unpack_step step = unpack_some(u, m->in_steps ? UNPACKED_AT_ONCE : SIZE_MAX);
     if (step == UNPACK_WRONG) return rdb_wrong(m->x, "a compressed string that is corrupt");
     if (step == UNPACK_MORE) *most = 0;
     return true;
@@ -479,12 +650,15 @@ static bool read_packed(struct rdb_making *m, packed_reader *reader, uint64_t *m
     struct packed_form *f = &m->form;
     if (!f->begun && !begin_packed(m)) return false;
     if (f->compressed && f->unpacking.to_at < f->unpacking.to_size && (!unpack_form(m, most) || !*most)) return *most == 0;
-    const uint8_t *p = f->compressed ? (const uint8_t *)m->text.room : m->x->at;
+    if (m->lengthy.block && move_some(&m->lengthy, form_at(m) + m->lengthy.offset) == UNPACK_MORE) {
+        *most = 0;
+        return true;
+    }
     uint64_t before = f->walk.n;
-    const char *why = reader(p, f->compressed ? f->unpacking.to_size : f->bytes, &f->walk, *most, make_add, m);
+    const char *why = reader(form_at(m), f->compressed ? f->unpacking.to_size : f->bytes, &f->walk, *most, make_add, m);
     if (why) return rdb_wrong(m->x, why);
     if (m->x->why[0]) return false;
-    *most -= f->walk.n - before;
+    *most = m->lengthy.block ? 0 : *most - (f->walk.n - before);
     if (f->walk.more) return true;
     m->x->at += f->bytes;
     f->begun = false;
@@ -494,16 +668,17 @@ static bool read_packed(struct rdb_making *m, packed_reader *reader, uint64_t *m
 static bool read_node(struct rdb_making *m, bool second, uint64_t *most) {
     enum { NODE_PLAIN = 1, NODE_PACKED = 2 };
     uint64_t kind = NODE_PACKED;
-    if (second && !m->form.begun && !rdb_get_length(m->x, &kind)) return false;
+    if (m->lengthy.block && !m->form.begun) kind = NODE_PLAIN;
+    else if (second && !m->form.begun && !rdb_get_length(m->x, &kind)) return false;
     if (kind == NODE_PACKED) return read_packed(m, second ? rdb_listpack : rdb_ziplist, most);
-    return kind == NODE_PLAIN ? read_string_of(m) : rdb_wrong(m->x, "a list's node of unknown form");
+    return kind == NODE_PLAIN ? read_string_of(m, most) : rdb_wrong(m->x, "a list's node of unknown form");
 }
 
 /* What stands before the elements. */
 static bool read_head(struct rdb_making *m) {
     uint64_t first;
     switch (m->rdb_type) {
-    case RDB_HASH_TIMES: return rdb_get_little(m->x, 8, &m->first) && get_count(m->x, &m->left);
+    case RDB_HASH_TIMES: return rdb_get_little(m->x, 8, &m->first) && rdb_get_count(m->x, &m->left);
     case RDB_LIST:
     case RDB_SET:
     case RDB_HASH:
@@ -511,7 +686,7 @@ static bool read_head(struct rdb_making *m) {
     case RDB_ZSET:
     case RDB_QUICKLIST:
     case RDB_QUICKLIST_2:
-    case RDB_HASH_TIMES_OLD: return get_count(m->x, &m->left);
+    case RDB_HASH_TIMES_OLD: return rdb_get_count(m->x, &m->left);
     case RDB_HASH_TIMES_LISTPACK_OLD: m->timed = true; break;
     case RDB_HASH_TIMES_LISTPACK:
         m->timed = true;
@@ -521,14 +696,14 @@ static bool read_head(struct rdb_making *m) {
     return true;
 }
 
-/* The next element, or as much of a packed form as *most, which the elements of one are taken from, allows: form.begun then. */
+/* The next element, or as much of a packed form as *most, which the elements of one are taken from, allows, or some of a long text: form.begun, or lengthy.block, then. */
 static bool read_next(struct rdb_making *m, uint64_t *most) {
     switch (m->rdb_type) {
     case RDB_LIST:
-    case RDB_SET: return read_string_of(m);
-    case RDB_HASH: return read_string_of(m) && read_string_of(m);
-    case RDB_ZSET_TEXT: return read_scored(m, true);
-    case RDB_ZSET: return read_scored(m, false);
+    case RDB_SET: return read_string_of(m, most);
+    case RDB_HASH: return read_pair(m, most);
+    case RDB_ZSET_TEXT: return read_scored(m, true, most);
+    case RDB_ZSET: return read_scored(m, false, most);
     case RDB_HASH_ZIPMAP: return read_packed(m, rdb_zipmap, most);
     case RDB_LIST_ZIPLIST:
     case RDB_ZSET_ZIPLIST:
@@ -541,8 +716,8 @@ static bool read_next(struct rdb_making *m, uint64_t *most) {
     case RDB_SET_LISTPACK:
     case RDB_HASH_TIMES_LISTPACK_OLD:
     case RDB_HASH_TIMES_LISTPACK: return read_packed(m, rdb_listpack, most);
-    case RDB_HASH_TIMES_OLD: return read_timed(m, true);
-    case RDB_HASH_TIMES: return read_timed(m, false);
+    case RDB_HASH_TIMES_OLD: return read_timed(m, true, most);
+    case RDB_HASH_TIMES: return read_timed(m, false, most);
     }
     return rdb_wrong(m->x, "a value of unknown type");
 }
@@ -553,7 +728,7 @@ static bool read_elements(struct rdb_making *m, uint64_t most) {
     m->begun = true;
     while (m->left && most) {
         if (!read_next(m, &most)) return false;
-        if (m->form.begun) return true;
+        if (m->form.begun || m->lengthy.block) return true;
         m->left--;
         most -= most > 0;
     }
@@ -562,8 +737,7 @@ static bool read_elements(struct rdb_making *m, uint64_t most) {
 
 /* ---- values ---- */
 
-/* False: none that can be made. */
-static bool type_of(struct rdb_source *x, uint8_t type, enum entry_type *out) {
+bool rdb_entry_type(struct rdb_source *x, uint8_t type, enum entry_type *out) {
     switch (type) {
     case RDB_STRING: *out = TYPE_STRING; return true;
     case RDB_LIST:
@@ -603,6 +777,10 @@ static bool read_string(struct rdb_source *x, struct shard *s, struct key *k, in
 }
 
 static void forget_texts(struct rdb_making *m) {
+    struct blob *blocks[] = {m->name.block, m->value.block, m->text.block, m->lengthy.block};
+    for (unsigned i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        if (blocks[i]) give_up_block(m->s, blocks[i]);
+    m->lengthy.block = NULL;
     rdb_text_drop(&m->name);
     rdb_text_drop(&m->value);
     rdb_text_drop(&m->text);
@@ -613,7 +791,7 @@ bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct 
     const struct rdb_limits *limits, enum key_event event) {
     enum entry_type kind;
     struct rdb_making m;
-    if (!type_of(x, type, &kind)) return false;
+    if (!rdb_entry_type(x, type, &kind)) return false;
     if (kind == TYPE_STRING) return read_string(x, s, k, expire_at_ms, event);
     make_begin(&m, x, s, limits, kind);
     m.rdb_type = type;
@@ -626,7 +804,7 @@ bool rdb_read_value(struct rdb_source *x, uint8_t type, struct shard *s, struct 
 bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const struct rdb_limits *limits) {
     enum entry_type kind;
     struct rdb_making m;
-    if (!type_of(x, type, &kind)) return false;
+    if (!rdb_entry_type(x, type, &kind)) return false;
     if (kind == TYPE_STRING) {
         struct rdb_text text = {0};
         bool good = rdb_get_string(x, &text);
@@ -646,13 +824,13 @@ bool rdb_check_value(struct rdb_source *x, uint8_t type, struct shard *s, const 
 bool rdb_is_container(uint8_t type) {
     struct rdb_source none = {0};
     enum entry_type kind;
-    return type_of(&none, type, &kind) && kind != TYPE_STRING;
+    return rdb_entry_type(&none, type, &kind) && kind != TYPE_STRING;
 }
 
 struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits) {
     struct rdb_source none = {0};
     enum entry_type kind;
-    struct rdb_making *m = type_of(&none, type, &kind) ? mi_malloc(sizeof *m + sizeof *limits) : NULL;
+    struct rdb_making *m = rdb_entry_type(&none, type, &kind) ? mi_malloc(sizeof *m + sizeof *limits) : NULL;
     if (!m) return NULL;
     memcpy(m + 1, limits, sizeof *limits);
     make_begin(m, NULL, s, (const struct rdb_limits *)(m + 1), kind);
@@ -663,6 +841,7 @@ struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rd
 
 enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most) {
     m->x = x;
+    m->in_steps = most != UINT64_MAX;
     x->room = &m->room;
     if (!read_elements(m, most)) return RDB_MAKING_WRONG;
     return m->left ? RDB_MAKING : RDB_MADE;
@@ -688,111 +867,9 @@ void rdb_make_drop(struct rdb_making *m) {
     mi_free(m);
 }
 
-uint64_t rdb_make_aside(const struct rdb_making *m) { return m->name.capacity + m->value.capacity + m->text.capacity; }
+static uint64_t block_memory(const struct blob *b) { return b ? blob_memory(b) : 0; }
 
-/* ---- skipping ---- */
-
-static bool skip_strings(struct rdb_source *x, unsigned of_each) {
-    uint64_t n;
-    bool good = get_count(x, &n);
-    for (uint64_t i = 0; good && i < n * of_each; i++) good = rdb_skip_string(x);
-    return good;
-}
-
-static bool skip_scored(struct rdb_source *x, bool text) {
-    uint64_t n;
-    double score;
-    bool good = get_count(x, &n);
-    for (uint64_t i = 0; good && i < n; i++) good = rdb_skip_string(x) && get_score(x, text, &score);
-    return good;
-}
-
-static bool skip_timed(struct rdb_source *x, bool old) {
-    uint64_t n, time;
-    bool good = (old || rdb_skip(x, 8)) && get_count(x, &n);
-    for (uint64_t i = 0; good && i < n; i++) good = rdb_get_length(x, &time) && rdb_skip_string(x) && rdb_skip_string(x);
-    return good;
-}
-
-static bool skip_quicklist(struct rdb_source *x) {
-    uint64_t n, kind;
-    bool good = get_count(x, &n);
-    for (uint64_t i = 0; good && i < n; i++) good = rdb_get_length(x, &kind) && rdb_skip_string(x);
-    return good;
-}
-
-bool rdb_skip_module(struct rdb_source *x) {
-    enum { MODULE_END, MODULE_SIGNED, MODULE_UNSIGNED, MODULE_FLOAT, MODULE_DOUBLE, MODULE_STRING };
-    for (uint64_t what, n;;) {
-        bool good = rdb_get_length(x, &what);
-        if (!good || what == MODULE_END) return good;
-        if (what == MODULE_SIGNED || what == MODULE_UNSIGNED) good = rdb_get_length(x, &n);
-        else if (what == MODULE_FLOAT || what == MODULE_DOUBLE) good = rdb_skip(x, what == MODULE_FLOAT ? 4 : 8);
-        else good = what == MODULE_STRING ? rdb_skip_string(x) : rdb_wrong(x, "a module's value of unknown form");
-        if (!good) return false;
-    }
-}
-
-static bool skip_lengths(struct rdb_source *x, unsigned n) {
-    uint64_t length;
-    for (; n; n--)
-        if (!rdb_get_length(x, &length)) return false;
-    return true;
-}
-
-/* n things of so many bytes each. */
-static bool skip_counted(struct rdb_source *x, unsigned of_each) {
-    uint64_t n;
-    return get_count(x, &n) && rdb_skip(x, n * of_each);
-}
-
-/* Its name, when it was seen, and active, and what it was given. */
-static bool skip_consumer(struct rdb_source *x, uint8_t type) {
-    enum { ID_BYTES = 16, TIME_BYTES = 8 };
-    return rdb_skip_string(x) && rdb_skip(x, type == RDB_STREAM_3 ? 2 * TIME_BYTES : TIME_BYTES) && skip_counted(x, ID_BYTES);
-}
-
-/* Its name, its last id, how many were read; what was given and not acknowledged: id, time and times; its consumers. */
-static bool skip_group(struct rdb_source *x, uint8_t type) {
-    enum { ID_AND_TIME_BYTES = 24 };
-    uint64_t n;
-    if (!rdb_skip_string(x) || !skip_lengths(x, type == RDB_STREAM ? 2 : 3) || !get_count(x, &n)) return false;
-    for (; n; n--)
-        if (!rdb_skip(x, ID_AND_TIME_BYTES) || !skip_lengths(x, 1)) return false;
-    if (!get_count(x, &n)) return false;
-    for (; n; n--)
-        if (!skip_consumer(x, type)) return false;
-    return true;
-}
-
-/* Nodes, how many entries, the last id; since the second form the first one, the last that was deleted, and how many ever came; groups. */
-static bool skip_stream(struct rdb_source *x, uint8_t type) {
-    uint64_t n;
-    if (!skip_strings(x, 2) || !skip_lengths(x, type == RDB_STREAM ? 3 : 8) || !get_count(x, &n)) return false;
-    for (; n; n--)
-        if (!skip_group(x, type)) return false;
-    return true;
-}
-
-bool rdb_is_unknown(uint8_t type) { return type == RDB_STREAM || type == RDB_STREAM_2 || type == RDB_STREAM_3 || type == RDB_MODULE; }
-
-bool rdb_skip_value(struct rdb_source *x, uint8_t type) {
-    enum entry_type kind;
-    uint64_t module;
-    if (type == RDB_MODULE) return rdb_get_length(x, &module) && rdb_skip_module(x);
-    if (rdb_is_unknown(type)) return skip_stream(x, type);
-    if (!type_of(x, type, &kind)) return false;
-    switch (type) {
-    case RDB_LIST:
-    case RDB_SET: return skip_strings(x, 1);
-    case RDB_HASH: return skip_strings(x, 2);
-    case RDB_ZSET_TEXT: return skip_scored(x, true);
-    case RDB_ZSET: return skip_scored(x, false);
-    case RDB_QUICKLIST: return skip_strings(x, 1);
-    case RDB_QUICKLIST_2: return skip_quicklist(x);
-    case RDB_HASH_TIMES_OLD: return skip_timed(x, true);
-    case RDB_HASH_TIMES: return skip_timed(x, false);
-    case RDB_HASH_TIMES_LISTPACK: return rdb_skip(x, 8) && rdb_skip_string(x);
-    default: return rdb_skip_string(x);
-    }
+uint64_t rdb_make_aside(const struct rdb_making *m) {
+    return m->name.capacity + m->value.capacity + m->text.capacity + block_memory(m->name.block) + block_memory(m->value.block) +
+        block_memory(m->text.block) + block_memory(m->lengthy.block);
 }

@@ -52,6 +52,7 @@ struct rdb_text {
     size_t size;
     char *room;
     size_t capacity;
+    struct blob *block; /* of a container that is made in slices: a long one is in a block of its own, which this is */
     char number[INT64_TEXT_SIZE];
 };
 bool rdb_get_string(struct rdb_source *x, struct rdb_text *out);
@@ -85,14 +86,15 @@ bool rdb_is_container(uint8_t type);
 /* NULL: no memory. limits is copied. */
 struct rdb_making *rdb_make_begin(uint8_t type, struct shard *s, const struct rdb_limits *limits);
 enum rdb_making_step { RDB_MADE, RDB_MAKING, RDB_MAKING_WRONG };
-/* Reads so many elements more (UINT64_MAX: all), whatever they are packed in; or some of what packs them is unpacked. WRONG: the source says what it is; it is to be dropped. */
+/* Reads so many elements more (UINT64_MAX: all), whatever they are packed in; or some of what packs them is unpacked, or of a long one moved to its place: all of the source
+ * is there then. WRONG: the source says what it is; it is to be dropped. */
 enum rdb_making_step rdb_make_step(struct rdb_making *m, struct rdb_source *x, uint64_t most);
 /* Once all are read: whether that makes a value. */
 bool rdb_make_check(struct rdb_making *m, struct rdb_source *x);
 /* It becomes the key's value, and is gone. False: nothing was done, and it is to be dropped. */
 bool rdb_make_store(struct rdb_making *m, struct rdb_source *x, struct key *k, int64_t expire_at_ms, enum key_event event);
 void rdb_make_drop(struct rdb_making *m); /* or NULL */
-/* Bytes that it holds beside the container, which the shard counts: texts. On whoever holds the shard. */
+/* Bytes that it holds beside the container, which the shard counts: texts, and blocks of long ones. On whoever holds the shard. */
 uint64_t rdb_make_aside(const struct rdb_making *m);
 
 /* There is no such type here, but it can be skipped: streams, modules' values. */

@@ -20,7 +20,7 @@
  * several times what writing costs. */
 #define FUTILE_MAX 64u
 #define FUTILE_TRY 32u
-/* What is written in several steps. */
+/* What is written in several steps: a value, or an element of one. */
 #define LARGE_BYTES (64u << 10)
 
 /* ---- the buffer ---- */
@@ -238,12 +238,44 @@ void rdb_value_begin(struct rdb_value *v, const struct entry *e, bool compress) 
     v->compress = compress;
 }
 
-static bool put_packed(struct rdb_buffer *b, const uint8_t *at, bool compress) {
+/* An element's text. False: there is no memory, or its rest is left for the next steps: stopped() tells. */
+static bool put_element(struct rdb_value *v, struct rdb_buffer *b, const char *text, size_t size) {
+    if (__builtin_expect(size <= LARGE_BYTES || v->in_one_go, 1)) return put_text(b, text, size, v->compress);
+    if (!rdb_put_length(b, size)) return false;
+    v->rest = text;
+    v->rest_size = size;
+    return false;
+}
+
+static bool put_packed(struct rdb_value *v, struct rdb_buffer *b, const uint8_t *at) {
     char scratch[INT64_TEXT_SIZE];
     uint32_t size;
     if (packed_is_int(at)) return rdb_put_int(b, packed_int(at));
     const char *text = packed_text(at, scratch, &size);
-    return put_text(b, text, size, compress);
+    return put_element(v, b, text, size);
+}
+
+static bool put_score(struct rdb_buffer *b, double score) {
+    uint64_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    return put_little(b, bits, 8);
+}
+
+static enum rdb_step stopped(const struct rdb_value *v) { return v->rest_size ? RDB_MORE : RDB_NO_MEMORY; }
+
+/* More of the element that was left; DONE: all of it. */
+static enum rdb_step rest_step(struct rdb_value *v, struct rdb_buffer *b, size_t bytes) {
+    size_t n = v->rest_size < bytes ? v->rest_size : bytes;
+    if (!rdb_put_bytes(b, v->rest, n)) return RDB_NO_MEMORY;
+    v->rest += n;
+    v->rest_size -= n;
+    if (v->rest_size) return RDB_MORE;
+    const uint8_t *then = v->then;
+    v->then = NULL;
+    if (then && !put_packed(v, b, then)) return stopped(v);
+    bool scored = v->scored;
+    v->scored = false;
+    return !scored || put_score(b, v->score) ? RDB_DONE : RDB_NO_MEMORY;
 }
 
 static enum rdb_step string_step(struct rdb_value *v, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
@@ -272,7 +304,7 @@ static enum rdb_step list_step(struct rdb_value *v, struct shard *s, const struc
     while (list_next(&x, &v->walk.list, &item)) {
         uint32_t size;
         const char *text = list_text(&item, scratch, &size);
-        if (!rdb_put_string(b, text, size, v->compress)) return RDB_NO_MEMORY;
+        if (size <= LARGE_BYTES ? !rdb_put_string(b, text, size, v->compress) : !put_element(v, b, text, size)) return stopped(v);
         if (b->length - from >= bytes) return RDB_MORE;
     }
     return RDB_DONE;
@@ -307,7 +339,11 @@ static enum rdb_step fields_step(struct rdb_value *v, const struct fields *x, st
             uint64_t distance = f.expires_at_ms == FIELD_NEVER ? 0 : (uint64_t)(f.expires_at_ms - v->first_time_ms) + 1;
             if (!rdb_put_length(b, distance)) return RDB_NO_MEMORY;
         }
-        if (!put_packed(b, f.name, v->compress) || (f.value && !put_packed(b, f.value, v->compress))) return RDB_NO_MEMORY;
+        if (!put_packed(v, b, f.name)) {
+            v->then = f.value;
+            return stopped(v);
+        }
+        if (f.value && !put_packed(v, b, f.value)) return stopped(v);
         if (b->length - from >= bytes) return RDB_MORE;
     }
     return RDB_DONE;
@@ -322,10 +358,12 @@ static enum rdb_step zset_step(struct rdb_value *v, struct shard *s, const struc
     if (!v->begun && !rdb_put_length(b, zset_count(&x))) return RDB_NO_MEMORY;
     v->begun = true;
     while (fields_next(&members, &v->walk.fields, &m)) {
-        double score = zset_field_score(&m);
-        uint64_t bits;
-        memcpy(&bits, &score, sizeof bits);
-        if (!put_packed(b, m.name, v->compress) || !put_little(b, bits, 8)) return RDB_NO_MEMORY;
+        if (!put_packed(v, b, m.name)) {
+            v->scored = true;
+            v->score = zset_field_score(&m);
+            return stopped(v);
+        }
+        if (!put_score(b, zset_field_score(&m))) return RDB_NO_MEMORY;
         if (b->length - from >= bytes) return RDB_MORE;
     }
     return RDB_DONE;
@@ -333,6 +371,11 @@ static enum rdb_step zset_step(struct rdb_value *v, struct shard *s, const struc
 
 enum rdb_step rdb_value_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes) {
     struct fields fields;
+    v->in_one_go = bytes == SIZE_MAX;
+    if (__builtin_expect(v->rest_size, 0)) {
+        enum rdb_step step = rest_step(v, b, bytes);
+        if (step != RDB_DONE || !v->in_one_go) return step == RDB_DONE ? RDB_MORE : step;
+    }
     switch (entry_type(e)) {
     case TYPE_STRING: return string_step(v, e, b, bytes);
     case TYPE_LIST: return list_step(v, s, e, b, bytes);

@@ -58,9 +58,16 @@ struct rdb_entry_options {
 /* A value that is being written. */
 struct rdb_value {
     bool compress, begun;
-    uint8_t type; /* enum rdb_type */
-    size_t at;    /* bytes of a string */
+    bool in_one_go; /* this step writes all there is */
+    uint8_t type;   /* enum rdb_type */
+    size_t at;      /* bytes of a string */
     int64_t first_time_ms;
+    /* Of an element that is too long for a step: what is left of its text, and what comes behind that. */
+    const char *rest;
+    size_t rest_size;
+    const uint8_t *then; /* a field's value; NULL: none */
+    bool scored;
+    double score;
     union {
         struct fields_walk fields;
         struct set_walk set;
@@ -79,7 +86,7 @@ bool rdb_is_large(const struct entry *e);
 bool rdb_put_entry_head(struct rdb_buffer *b, const struct entry *e, const struct rdb_entry_options *o);
 void rdb_value_begin(struct rdb_value *v, const struct entry *e, bool compress);
 enum rdb_step { RDB_DONE, RDB_MORE, RDB_NO_MEMORY };
-/* Writes about so many bytes of it. e: the entry, which may lie elsewhere than at the step before. */
+/* Writes about so many bytes of it, and 64 KiB more at most; SIZE_MAX: all. e: the entry, which may lie elsewhere than at the step before. */
 enum rdb_step rdb_value_step(struct rdb_value *v, struct shard *s, const struct entry *e, struct rdb_buffer *b, size_t bytes);
 /* Head and value in one go. */
 bool rdb_put_entry(struct rdb_buffer *b, struct shard *s, const struct entry *e, const struct rdb_entry_options *o);

@@ -219,7 +219,10 @@ int set_add(struct set *x, const struct field_name *name, int64_t ints_max) {
     if (fields_is_empty(&x->fields)) {
         int added = number_of(name, &v) ? add_number(x, v, ints_max) : IS_FULL;
         if (added != IS_FULL) return added;
-        if (set_convert(x)) return -ENOMEM;
+        if (set_convert(x)) {
+            packed_drop(x->fields.memory, name->packed.head);
+            return -ENOMEM;
+        }
     }
     if (fields_find(&x->fields, name, &was)) return 0;
     return fields_put(&x->fields, name, NULL, NULL, FIELD_NEVER) ? -ENOMEM : 1;

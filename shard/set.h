@@ -56,7 +56,8 @@ static inline bool set_has(const struct set *x, const struct field_name *name) {
     struct set_item m;
     return set_find(x, name, &m);
 }
-/* 1: added; 0: it is there; -ENOMEM: nothing changed. ints_max: from more members than that on it is no intset (set-max-intset-entries). */
+/* 1: added; 0: it is there; -ENOMEM: nothing changed. ints_max: from more members than that on it is no intset (set-max-intset-entries).
+ * A block of the name's own (packed_adopt), of one that is not there, is the set's then, or gone. */
 int set_add(struct set *x, const struct field_name *name, int64_t ints_max);
 /* No intset any more, for good. -ENOMEM: nothing changed. Of one with members. */
 int set_convert(struct set *x);

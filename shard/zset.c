@@ -189,7 +189,10 @@ static int add_to_large(struct zset *x, const struct field_name *name, double sc
     struct packed_score value;
     pack_score(score, &value);
     ranked_find(order, &f, &b, &p);
-    if (ranked_reserve(x->memory, order, &p, &spare)) return -ENOMEM;
+    if (ranked_reserve(x->memory, order, &p, &spare)) {
+        packed_drop(x->memory, name->packed.head);
+        return -ENOMEM;
+    }
     if (fields_put(&f, name, NULL, &value.packed, FIELD_NEVER)) {
         ranked_give_back(x->memory, &spare);
         return -ENOMEM;

@@ -84,7 +84,7 @@ void zset_random(const struct zset *x, uint64_t (*next)(void *), void *arg, stru
 /* How many lie before one that zset_find found. */
 uint64_t zset_rank(const struct zset *x, const struct field_name *name, const struct zset_item *m);
 /* Adds it, or gives the one that is there (was: what zset_find found, NULL: nothing) this score, which is not NaN. 0, or -ENOMEM with nothing changed. The
- * name's bytes must not lie in the zset. */
+ * name's bytes must not lie in the zset. A block of its own (packed_adopt), of one that is not there, is the zset's then, or gone. */
 int zset_put(struct zset *x, const struct field_name *name, const struct zset_item *was, double score);
 /* Takes out what zset_find found. The last one leaves it empty. */
 void zset_remove(struct zset *x, const struct field_name *name, const struct zset_item *m);

@@ -314,6 +314,52 @@ def test_a_long_string_is_dumped_and_restored_in_slices(server, reference, name)
         theirs.command('DEL', 'from')
 
 
+NOISE = STRINGS['random'][:8 << 20]
+REPEATS = STRINGS['repeats'][:8 << 20]
+LONG_ELEMENTS = {
+    'list': [('RPUSH', 'from', 'a', NOISE, REPEATS, 'b')], 'set': [('SADD', 'from', 'a', NOISE, 'b', REPEATS)], 'zset': [('ZADD', 'from', 1, 'a', 2, NOISE, 3, REPEATS)],
+    'hash': [('HSET', 'from', 'f', NOISE, 'g', REPEATS, NOISE[:9 << 18], 'value', 'h', 'short')],
+    'hash with times': [('HSET', 'from', 'f', NOISE, 'g', 'short', NOISE[:9 << 18], REPEATS), ('HEXPIRE', 'from', 1000, 'FIELDS', 1, 'f')]}
+
+
+@pytest.mark.parametrize('name', LONG_ELEMENTS)
+def test_a_long_element_is_dumped_and_restored_in_slices(server, reference, name):
+    """However few elements there are beside it; and from what redis-server has compressed as a whole."""
+    c, theirs, show = server.client(), reference.client(), {'list': ('LRANGE', 'from', 0, -1), 'set': ('SMEMBERS', 'from'), 'zset': ('ZRANGE', 'from', 0, -1, 'WITHSCORES')}.get(name, ('HGETALL', 'from'))
+    for from_ in (c, theirs)[:1 if 'times' in name else 2]:
+        from_.pipeline(LONG_ELEMENTS[name])
+        whole = sorted(map(bytes, c.command(*show))) if from_ is c else whole
+        slices = long_slices(c)
+        dumped = bytes(from_.command('DUMP', 'from'))
+        assert from_ is theirs or long_slices(c) - slices >= len(dumped) // (48 << 10)
+        c.command('DEL', 'from')
+        slices = long_slices(c)
+        assert c.command('RESTORE', 'from', 0, dumped) == b'OK'
+        # summed 512 KiB a slice, and moved 128 KiB, or unpacked 256 KiB
+        assert long_slices(c) - slices >= len(dumped) // (512 << 10) + (sum(map(len, whole)) // (288 << 10))
+        assert sorted(map(bytes, c.command(*show))) == whole
+        assert 'times' not in name or c.command('HTTL', 'from', 'FIELDS', 2, 'f', 'g')[0] > 900
+        assert c.pipeline([('MULTI',), ('RESTORE', 'from', 0, dumped, 'REPLACE'), ('EXEC',)])[-1] == [b'OK']
+        assert sorted(map(bytes, c.command(*show))) == whole
+        theirs.command('DEL', 'from')
+    c.command('FLUSHALL')
+    wait_for(lambda: int(server.info('memory')['used_memory']) < 8 << 20)
+
+
+@pytest.mark.parametrize('name', ['list', 'set', 'zset', 'hash'])
+def test_a_long_element_beyond_the_limit_is_refused(server, name):
+    c = server.client()
+    c.pipeline(LONG_ELEMENTS[name])
+    dumped = bytes(c.command('DUMP', 'from'))
+    c.command('FLUSHALL')
+    c.command('CONFIG', 'SET', 'maxmemory', 12 << 20)       # the first long one has room
+    for _ in range(3):
+        assert c.command('RESTORE', 'from', 0, dumped).startswith(b'OOM ')
+    assert c.command('EXISTS', 'from') == 0
+    c.command('CONFIG', 'SET', 'maxmemory', 0)
+    assert c.command('RESTORE', 'from', 0, dumped) == b'OK'
+
+
 @pytest.mark.parametrize('name', STRINGS)
 def test_a_long_string_that_is_damaged_changes_nothing(server, reference, name):
     c, theirs = server.client(), reference.client()
