@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -74,6 +75,14 @@ static void end_file(void) {
 
 /* ---- walkers ---- */
 
+static unsigned reads; /* calls of the system */
+
+/* Instead of the C library's. */
+ssize_t read(int fd, void *to, size_t n) {
+    reads++;
+    return syscall(SYS_read, fd, to, n);
+}
+
 struct walker {
     uint8_t claims[KEYS]; /* of these chunks */
     uint64_t chunks, seen_aux;
@@ -95,6 +104,7 @@ static bool visit(void *arg, struct rdb_source *x, const struct rdb_key *key) {
     assert_memory_equal(in_file - key->size, key->name, key->size); /* what a message would say */
     w->read[n]++;
     w->read_claimed[n] += key->claimed;
+    if (key->claimed) assert_int_equal(x->left, 0); /* all of the chunk is there */
     if (!rdb_skip_value(x, key->type)) return false;
     if (key->claimed) assert_true(value < x->at && (x->at[-1] == 'v' || x->at == value + 1)); /* it lies where it lay */
     return true;
@@ -402,9 +412,32 @@ static void test_a_file_that_was_replaced_is_refused(void **state) {
     free(w);
 }
 
+/* A chunk that is claimed takes one call, which brings the mark behind it, too; one that is not takes one for that mark. */
+static void test_a_claimed_chunk_is_read_at_once(void **state) {
+    struct walker *w = new_walkers();
+    (void)state;
+    begin_file();
+    enum { CHUNKS = 60, FIRST_BLOCK = 1 << 20 };
+    for (unsigned i = 0; i < CHUNKS; i++) {
+        put_chunk(60, 3000);
+        w->claims[i] = i % 2;
+    }
+    const size_t size = file.length / CHUNKS;
+    end_file();
+    reads = 0;
+    assert_true(walk_file(w, true, false));
+    assert_in_range(reads, CHUNKS / 2, CHUNKS + 2 - FIRST_BLOCK / size);
+    for (unsigned i = 0; i < CHUNKS; i++) w->claims[i] = 1;
+    reads = 0;
+    assert_true(walk_file(w, true, false));
+    assert_in_range(reads, CHUNKS / 2, CHUNKS + 2 - FIRST_BLOCK / size);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_chunk_is_read_by_who_claims_it),
+        cmocka_unit_test(test_a_claimed_chunk_is_read_at_once),
         cmocka_unit_test(test_a_chunk_too_long_to_be_held_is_read_by_all),
         cmocka_unit_test(test_who_will_not_go_on_says_why),
         cmocka_unit_test(test_marks_of_another_form_say_nothing),
