@@ -17,7 +17,8 @@ static const char *const type_names[TYPES] = {"strings", "lists", "sets", "sorte
 /* Each value is read into a shard as at a start, and freed again. */
 struct checking {
     struct shard *shard;
-    uint64_t keys, expiring, expired, timed_hashes, of_type[TYPES], in_database[DATABASES];
+    bool skip_unknown;
+    uint64_t skipped, keys, expiring, expired, timed_hashes, of_type[TYPES], in_database[DATABASES];
 };
 
 static bool check_key(void *arg, struct rdb_source *x, const struct rdb_key *key) {
@@ -26,6 +27,10 @@ static bool check_key(void *arg, struct rdb_source *x, const struct rdb_key *key
     struct shard *s = c->shard;
     struct key k = {.db = s->dbs[0], .hash = hash_key(s->secret, key->name, key->size), .name = key->name, .size = (uint32_t)key->size};
     if (key->db >= DATABASES) return rdb_wrong(x, "a database of an absurd number");
+    if (c->skip_unknown && rdb_is_unknown(key->type)) {
+        c->skipped++;
+        return rdb_skip_value(x, key->type);
+    }
     if (!rdb_read_value(x, key->type, s, &k, EXPIRY_NONE, &limits, KEY_LOADED)) return false;
     c->keys++;
     c->expiring += key->expire_at_ms != EXPIRY_NONE;
@@ -57,13 +62,15 @@ static void show(const struct checking *c, const struct rdb_walk *w) {
         (unsigned long long)c->expiring, (unsigned long long)c->expired);
     for (unsigned i = 0; i < TYPES; i++)
         if (c->of_type[i]) printf("  %s: %llu\n", type_names[i], (unsigned long long)c->of_type[i]);
+    if (c->skipped) printf("  skipped, of unknown types: %llu\n", (unsigned long long)c->skipped);
+    if (w->module_aux) printf("  modules' auxiliary data, skipped: %llu\n", (unsigned long long)w->module_aux);
     if (c->timed_hashes)
         printf("  hashes with times of fields, which Redis reads from 7.4 on: %llu\n", (unsigned long long)c->timed_hashes);
     for (unsigned i = 0; i < DATABASES; i++)
         if (c->in_database[i]) printf("  database %u: %llu\n", i, (unsigned long long)c->in_database[i]);
 }
 
-int check_rdb(const char *path) {
+int check_rdb(const char *path, bool skip_unknown) {
     static const uint8_t seed[32];
     struct hash_secret secret;
     struct checking *c = calloc(1, sizeof *c);
@@ -75,7 +82,8 @@ int check_rdb(const char *path) {
         free(c);
         return 1;
     }
-    struct rdb_walk w = {.key = check_key, .aux = show_aux, .arg = c, .checks = true};
+    c->skip_unknown = skip_unknown;
+    struct rdb_walk w = {.key = check_key, .aux = show_aux, .arg = c, .checks = true, .skip_unknown = skip_unknown};
     bool good = rdb_file_walk(path, &w, why, sizeof why);
     if (good) show(c, &w);
     if (good) printf("%s: good\n", path);

@@ -384,6 +384,13 @@ static int check_config(int argc, char **argv) {
     return !good;
 }
 
+static int check_snapshot(int argc, char **argv) {
+    bool has_option = argc == 5 && !strcmp(argv[3], "--rdb-skip-unknown") && (!strcmp(argv[4], "yes") || !strcmp(argv[4], "no"));
+    if (argc == 3 || has_option) return check_rdb(argv[2], has_option && !strcmp(argv[4], "yes"));
+    fprintf(stderr, "usage: darter --check-rdb FILE [--rdb-skip-unknown yes|no]\n");
+    return 1;
+}
+
 /* ---- the start ---- */
 
 static bool is_only(int argc, char **argv, const char *one, const char *other) {
@@ -405,11 +412,7 @@ int config_load(int argc, char **argv, bool *exit_now) {
         return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "--check-config")) return check_config(argc, argv);
-    if (argc > 1 && !strcmp(argv[1], "--check-rdb")) {
-        if (argc == 3) return check_rdb(argv[2]);
-        fprintf(stderr, "usage: darter --check-rdb FILE\n");
-        return 1;
-    }
+    if (argc > 1 && !strcmp(argv[1], "--check-rdb")) return check_snapshot(argc, argv);
     struct loader l = {.config = config_defaults()};
     if (!l.config) return 1;
     bool good = load_all(&l, argc - 1, argv + 1);

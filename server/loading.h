@@ -30,7 +30,8 @@ enum loading_result loading_run(int signals);
 void loading_ended(struct thread *t);
 
 /* DEBUG RELOAD: all shards are held by the caller, who lets them go when he has the answer. flush: what is there goes first, once the file was looked through; merge: a
- * key that is there already is replaced, else it is an error. NULL, or what went wrong. disk_job.good: all is loaded. If it can't be, and what was there is gone, the
+ * key that is there already is replaced, else it is an error; of a file that holds a key twice the later one stays, as in Redis, but of two in different chunks, which nobody
+ * writes, either. NULL, or what went wrong. disk_job.good: all is loaded. If it can't be, and what was there is gone, the
  * process ends: nothing but the file is left. */
 struct loading_options {
     bool flush, merge;

@@ -3,12 +3,13 @@
 import os
 import random
 import signal
+import subprocess
 
 import pytest
 
 from persistence import persistence
 from resp import Client, Error, encode
-from server import Server, wait_for
+from server import Server, darter_binary, wait_for
 
 RANDOM = random.Random(20261203)
 LOADING = b'LOADING Redis is loading the dataset in memory'
@@ -201,6 +202,10 @@ def test_what_is_not_known_is_refused_or_skipped(start, tmp_path):
         assert refused.wait_end() == 1 and why in refused.log(), refused.log()
         refused.kill()
     (tmp_path / 'dump.rdb').write_bytes(file(aux, function, b'\xfe\0', known, stream, module, last, b'\xfe\x02', b'\xfc' + bytes(7) + b'\x40', stream))
+    for options, status, told in (((), 1, 'auxiliary'), (('no',), 1, 'auxiliary'), (('yes',), 0, '2 keys, 0 with a time'), (('maybe',), 1, 'usage')):
+        said = subprocess.run([darter_binary(), '--check-rdb', tmp_path / 'dump.rdb', *(('--rdb-skip-unknown', *options) if options else ())], capture_output=True, text=True)
+        assert said.returncode == status and told in said.stdout + said.stderr
+        assert status or ('skipped, of unknown types: 3\n' in said.stdout and "modules' auxiliary data, skipped: 1\n" in said.stdout)
     server = begin(('rdb-skip-unknown', 'yes'))
     c = server.client()
     assert sorted(c.command('KEYS', '*')) == [b'known', b'last'] and c.command('GET', 'last') == b'w'

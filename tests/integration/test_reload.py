@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from persistence import crc64
 from resp import NIL_ARRAY, Client, Error
 from server import wait_for
 from test_snapshots import everything, fill
@@ -145,3 +146,14 @@ def test_an_end_meanwhile_leaves_the_file(on_folder, tmp_path):
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_end() == 0 and (tmp_path / 'dump.rdb').read_bytes() == file
     assert sorted(os.listdir(tmp_path)) == ['dump.rdb']
+
+
+def test_of_a_key_twice_in_a_file_the_later_one_stays(on_folder, tmp_path):
+    """With MERGE, as in Redis; which dies of it without."""
+    c = on_folder().client()
+    entries = [(b'k', b'first'), (b'x', b'theirs'), (b'k', b'second'), (b'y', b'v'), (b'k', b'last')]
+    body = b'REDIS0010\xfe\0' + b''.join(b'\0%c%s%c%s' % (len(k), k, len(v), v) for k, v in entries) + b'\xff'
+    c.pipeline([('SET', 'x', 'mine'), ('SET', 'z', 'stays')])
+    (tmp_path / 'dump.rdb').write_bytes(body + crc64(body).to_bytes(8, 'little'))
+    assert c.command('DEBUG', 'RELOAD', 'NOSAVE', 'NOFLUSH', 'MERGE') == b'OK'
+    assert c.command('MGET', 'k', 'x', 'y', 'z') == [b'last', b'theirs', b'v', b'stays']

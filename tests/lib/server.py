@@ -142,6 +142,8 @@ class Server:
         self.command_line = command
         environment = dict(os.environ)
         environment.update(env or {})
+        if 'LD_PRELOAD' in environment:     # the address sanitizer's library is not the first then
+            environment['ASAN_OPTIONS'] = environment.get('ASAN_OPTIONS', '') + ':verify_asan_link_order=0'
         with open(self.log_path, 'wb') as log:
             self.process = subprocess.Popen(command, executable=executable, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             cwd=self.directory, env=environment)
