@@ -42,7 +42,8 @@ static struct {
     _Atomic int64_t saved_s, took_s, began_s, tried_s;
     _Atomic uint64_t *keys; /* written, by shard */
     struct snapshot_file *file;
-    uint64_t serial; /* of the file */
+    struct snapshot_file *before; /* one that was given up, and perhaps hangs at the disk: the next one waits for its end. NULL: none */
+    uint64_t serial;              /* of the file */
     _Atomic uint64_t
         open; /* the same until somebody takes its end on himself: thread 0 when it is told, or who gives the snapshot up; then 0 */
     struct disk_job *waiter;
@@ -56,7 +57,8 @@ static struct {
     uint64_t bytes;
     /* The file that is being written, under its own name; empty: none is. For the main thread, should it not wait for anybody. */
     pthread_mutex_t part_lock;
-    char part[2 * CONFIG_TEXT_MAX + 8];
+    char part[2 * CONFIG_TEXT_MAX + 8],
+        part_before[2 * CONFIG_TEXT_MAX + 8]; /* before: that of a file that was given up, until one after it has ended */
 } saving = {.part_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t now_s(void) { return now_realtime_ms() / 1000; }
@@ -136,11 +138,7 @@ static void there_is_room(void *arg) {
     tell_all(MESSAGE_ROOM);
 }
 
-static void file_is_done(void *arg, const char *why, uint64_t bytes) {
-    snprintf(saving.why, sizeof saving.why, "%s", why ? why : "");
-    saving.bytes = bytes;
-    tell(server.threads[0], MESSAGE_SAVED, (uintptr_t)arg);
-}
+static void file_is_done(void *arg) { tell(server.threads[0], MESSAGE_SAVED, (uintptr_t)arg); }
 
 /* ---- beginning ---- */
 
@@ -190,6 +188,20 @@ static void note_part(const char *directory, const char *name) {
     pthread_mutex_unlock(&saving.part_lock);
 }
 
+static void forget_parts(void) {
+    pthread_mutex_lock(&saving.part_lock);
+    saving.part[0] = saving.part_before[0] = 0;
+    pthread_mutex_unlock(&saving.part_lock);
+}
+
+/* The one that is being written was given up, and goes when its thread comes to that. */
+static void leave_part(void) {
+    pthread_mutex_lock(&saving.part_lock);
+    memcpy(saving.part_before, saving.part, sizeof saving.part);
+    saving.part[0] = 0;
+    pthread_mutex_unlock(&saving.part_lock);
+}
+
 static struct snapshot_file *start_file(const struct spread *x) {
     const struct config *c = config_current();
     struct snapshot_file_options o = {.directory = c->dir,
@@ -200,12 +212,16 @@ static struct snapshot_file *start_file(const struct spread *x) {
         .checksum = c->rdbchecksum,
         .sync_early = c->rdb_save_incremental_fsync,
         .cpu_ns = &saving.writer_ns,
+        .before = saving.before,
         .room = there_is_room,
         .done = file_is_done,
         .arg = (void *)(uintptr_t)++saving.serial};
     note_part(c->dir, c->dbfilename);
     struct snapshot_file *f = make_head(x, &o.head) ? snapshot_file_start(&o) : NULL;
-    if (f) return f;
+    if (f) {
+        saving.before = NULL;
+        return f;
+    }
     rdb_buffer_drop(&o.head);
     note_part(NULL, NULL);
     return NULL;
@@ -259,12 +275,20 @@ const char *saving_begin(const struct spread *x, struct disk_job *waiter) {
 
 /* ---- its end ---- */
 
+/* Waits for the thread, which is through unless the process ends. */
+static void end_file(void) {
+    const char *why = snapshot_file_wait(saving.file);
+    snprintf(saving.why, sizeof saving.why, "%s", why ? why : "");
+    saving.bytes = snapshot_file_bytes(saving.file);
+    snapshot_file_end(saving.file);
+    forget_parts();
+}
+
+/* The file has ended, or is given up. */
 static void note_result(void) {
     bool good = !saving.why[0];
     int64_t took = now_s() - atomic_load(&saving.began_s);
-    snapshot_file_end(saving.file);
     saving.file = NULL;
-    note_part(NULL, NULL);
     atomic_store(&saving.open, 0);
     if (!saving.given_up) atomic_store(&saving.failed, !good);
     atomic_store(&saving.took_s, took);
@@ -306,6 +330,7 @@ void saving_message(struct thread *t, struct note *n) {
     bool ours = takes_end(n->value);
     mi_free(n);
     if (!ours) return;
+    end_file();
     bool good = !saving.why[0], stands = saving.stands;
     struct disk_job *waiter = stands ? NULL : take_waiter();
     if (waiter) fill_in(waiter, good);
@@ -326,7 +351,7 @@ static void walk(struct shard *s) {
     }
 }
 
-/* What is being written is given up, and its marks put in order. */
+/* What is being written is given up, and its marks put in order. Its file may be at a disk that hangs, so nobody here waits for its end. */
 static void give_up_running(const struct spread *x) {
     if (saving_is_running()) {
         for (uint32_t i = 0; i < x->n; i++) {
@@ -335,8 +360,11 @@ static void give_up_running(const struct spread *x) {
             snapshot_file_shard_is_through(saving.file, "given up");
         }
         if (takes_end(atomic_load(&saving.open))) {
+            snapshot_file_give_up(saving.file, "given up");
             saving.given_up = true;
-            snapshot_file_wait(saving.file);
+            saving.before = saving.file;
+            leave_part();
+            snprintf(saving.why, sizeof saving.why, "given up");
             note_result();
             if (saving.waiter) answer(take_waiter(), false);
         } else /* thread 0 is at it */
@@ -497,6 +525,7 @@ void saving_end_message(struct thread *t, struct note *n) {
 static void insist(void) {
     pthread_mutex_lock(&saving.part_lock);
     if (saving.part[0]) unlink(saving.part);
+    if (saving.part_before[0]) unlink(saving.part_before);
     log_line(LOG_WARNING_LEVEL, "You insist... exiting now.");
     log_drain();
     service_pidfile_remove();
@@ -519,11 +548,14 @@ bool saving_signal(int number) {
 }
 
 void saving_stop(void) {
-    if (!saving_is_running()) return;
-    for (uint32_t i = 0; i < server.n_threads; i++)
-        if (snapshot_stats(server.threads[i]->shard)) snapshot_file_shard_is_through(saving.file, "the server ends");
-    snapshot_file_wait(saving.file);
-    note_result();
+    if (saving_is_running()) {
+        for (uint32_t i = 0; i < server.n_threads; i++)
+            if (snapshot_stats(server.threads[i]->shard)) snapshot_file_shard_is_through(saving.file, "the server ends");
+        end_file();
+        note_result();
+    }
+    if (saving.before) snapshot_file_end(saving.before);
+    saving.before = NULL;
 }
 
 /* ---- what is shown ---- */

@@ -236,6 +236,7 @@ static void *run(void *arg) {
     prctl(PR_SET_NAME, "snapshot");
     crash_thread_start(NULL);
     setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICE);
+    if (f->o.before) snapshot_file_end(f->o.before);
     open_file(f);
     write_bytes(f, &f->o.head, crc64(0, f->o.head.bytes, f->o.head.length));
     rdb_buffer_drop(&f->o.head);
@@ -251,8 +252,7 @@ static void *run(void *arg) {
         say_room(f);
     }
     close_file(f);
-    const char *why = f->why[0] ? f->why : atomic_load(&f->reason);
-    f->o.done(f->o.arg, why, snapshot_file_bytes(f));
+    f->o.done(f->o.arg);
     return NULL;
 }
 
@@ -330,9 +330,10 @@ struct snapshot_file *snapshot_file_start(const struct snapshot_file_options *o)
     return NULL;
 }
 
-void snapshot_file_wait(struct snapshot_file *f) {
+const char *snapshot_file_wait(struct snapshot_file *f) {
     if (!f->joined) pthread_join(f->handle, NULL);
     f->joined = true;
+    return f->why[0] ? f->why : atomic_load(&f->reason);
 }
 
 void snapshot_file_end(struct snapshot_file *f) {

@@ -29,15 +29,17 @@ struct snapshot_file_options {
     struct rdb_buffer head;   /* what comes first; taken over */
     /* On the file's thread: there is room again for somebody who asked in vain. */
     void (*room)(void *arg);
-    /* On the file's thread, at its end: NULL: the file is complete, of so many bytes; else what went wrong. */
-    void (*done)(void *arg, const char *why, uint64_t bytes);
+    /* On the file's thread, at its end. */
+    void (*done)(void *arg);
     void *arg;
+    /* One that was given up, under the same name: the thread waits for its end, and frees it, before it opens its own. NULL: there is none. */
+    struct snapshot_file *before;
 };
 
-/* Starts the thread. NULL: it could not be, and head is still the caller's. */
+/* Starts the thread. NULL: it could not be, and head and before are still the caller's. */
 struct snapshot_file *snapshot_file_start(const struct snapshot_file_options *o);
-/* Waits for the end of the thread, which has called done(). */
-void snapshot_file_wait(struct snapshot_file *f);
+/* Waits for the end of the thread, which has called done(). NULL: the file is complete; else what went wrong. */
+const char *snapshot_file_wait(struct snapshot_file *f);
 /* The same, and frees. */
 void snapshot_file_end(struct snapshot_file *f);
 

@@ -229,6 +229,36 @@ def test_an_end_that_fails_gives_up_what_was_being_written(on_folder, tmp_path):
     assert c.command('DBSIZE') == 300000
 
 
+@pytest.mark.parametrize('aborted', (False, True))
+def test_a_disk_that_hangs_holds_no_thread_up_at_an_end(on_folder, tmp_path, aborted):
+    """The file of a snapshot, which the end gives up, can't even be opened. Clients are answered meanwhile, the end may be aborted, and comes once the disk is well."""
+    part = str(tmp_path / 'dump.rdb.part')
+    os.mkfifo(part)
+    server = on_folder()
+    a, *others = [server.client() for _ in range(6)]
+    a.pipeline([('SET', 'k%d' % i, i) for i in range(1000)])
+    assert a.command('BGSAVE') == b'Background saving started'
+    a.send(encode('SHUTDOWN', 'SAVE'))
+    wait_for(lambda: 'Saving the final RDB snapshot before exiting' in server.log())
+    for _ in range(3):
+        assert [c.command('PING') for c in others] == [b'PONG'] * 5
+    if aborted:
+        assert others[0].command('SHUTDOWN', 'ABORT') == b'OK'
+        assert a.read() == Error(b'ERR Errors trying to SHUTDOWN. Check logs.')
+        assert [c.command('SET', 'new%d' % i, 'x') for i, c in enumerate(others)] == [b'OK'] * 5
+        assert a.command('BGSAVE').startswith(b'ERR Background save already in progress')
+    with open(part, 'rb') as f:
+        assert f.read() == b''
+    if aborted:
+        wait_saved(a)
+        wait_for(lambda: a.command('SAVE') == b'OK')
+        server.stop()
+    else:
+        assert server.wait_end() == 0
+    assert not os.path.exists(part)
+    assert on_folder().client().command('DBSIZE') == 1000 + 5 * aborted
+
+
 def test_a_file_that_may_not_grow(on_folder, tmp_path):
     """The disk is full in the middle: the old file stays, and no other is left."""
     c = on_folder(prefix=('prlimit', '--fsize=300000')).client()
