@@ -1,5 +1,6 @@
 #include "server/defer.h"
 
+#include <assert.h>
 #include <mimalloc.h>
 #include <stdlib.h>
 
@@ -29,6 +30,12 @@ uint32_t hop_intents(const struct hop *h, struct intent *to) {
     return h->n_keys + 1;
 }
 
+static bool writes_together(const struct hop *h) {
+    for (const struct hop *last = h + exec_together(h); h <= last; h++)
+        if (h->flags & HOP_WRITE) return true;
+    return false;
+}
+
 /* The same of a hop with those that belong to it. */
 static uint32_t intents_together(const struct hop *h, struct intent *to) {
     const struct hop *last = h + exec_together(h);
@@ -53,11 +60,14 @@ static uint32_t intents_together_max(const struct hop *h) {
 
 static struct deferred *defer(struct shard *s, struct batch *b, uint32_t index) {
     struct hop *h = &b->hops[index];
+    uint32_t n = intents_together_max(h);
+    bool whole = n > FANOUT_KEYS_MAX + 1; /* one for each of very many keys would take milliseconds */
     if (!b->late) b->late = mi_calloc(BATCH_HOPS, sizeof *b->late);
-    struct deferred *d = mi_malloc(sizeof *d + intents_together_max(h) * sizeof *d->intents);
+    struct deferred *d = mi_malloc(sizeof *d + (whole ? 1 : n) * sizeof *d->intents);
     if (!b->late || !d) abort(); /* it can neither run now nor wait */
     *d = (struct deferred){.message = {.kind = MESSAGE_LATE, .from = b->message.from}, .batch = b, .index = index};
-    d->member = (struct member){.local = true, .intents = d->intents, .n_intents = intents_together(h, d->intents), .owner = d};
+    if (whole) intent_on_database(d->intents, INTENT_DB, writes_together(h) ? INTENT_WRITE : INTENT_READ);
+    d->member = (struct member){.local = true, .intents = d->intents, .n_intents = whole ? 1 : intents_together(h, d->intents), .owner = d};
     b->late[index] = d;
     b->n_late++;
     schedule_add(&s->schedule, &d->member);
@@ -68,9 +78,11 @@ void defer_hop(struct shard *s, struct batch *b, uint32_t index) { schedule_tell
 
 struct deferred *defer_slices(struct shard *s, struct batch *b, uint32_t index) {
     struct deferred *d = defer(s, b, index);
-    if (!schedule_tell(&s->schedule, &d->member)) abort(); /* it did not conflict, or it would not have run */
+    bool begins = schedule_tell(&s->schedule, &d->member);
+    assert(begins || d->intents[0].mode >= INTENT_READ); /* its keys did not conflict, or it would not have run */
     b->hops[index].state = HOP_IN_SLICES;
-    return d;
+    d->sliced = true;
+    return begins ? d : NULL;
 }
 
 struct deferred *batch_late(const struct batch *b, uint32_t index) {

@@ -36,7 +36,8 @@ struct deferred {
 bool hop_must_wait(const struct shard *s, const struct hop *h);
 /* Hangs a hop of a batch into the shard's queue. Never fails (without memory the process ends). */
 void defer_hop(struct shard *s, struct batch *b, uint32_t index);
-/* Makes a hop that conflicts with nothing one that goes on in slices. */
+/* Makes a hop that conflicts with nothing one that goes on in slices. NULL: with very many keys it has an intent on its database, and waits until nobody else has one that conflicts; then it
+ * begins. */
 struct deferred *defer_slices(struct shard *s, struct batch *b, uint32_t index);
 /* The deferred hop of the batch, or NULL. */
 struct deferred *batch_late(const struct batch *b, uint32_t index);

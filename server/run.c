@@ -132,7 +132,8 @@ static __attribute__((noinline, cold)) void begin_slices(struct batch_run *x, st
     if (b->message.from == x->t->id && !b->own[i].conn) {
         record_from(b, x->rest);
     }
-    go_on_later(x->t, x->s, defer_slices(x->s, b, i));
+    struct deferred *d = defer_slices(x->s, b, i);
+    if (d) go_on_later(x->t, x->s, d);
     x->guarded = true;
 }
 

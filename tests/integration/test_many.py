@@ -1,5 +1,6 @@
 """Commands with very many arguments go through them in slices: what they reply and leave is as in one go, others have their turn between, and who asks for the key sees all or nothing."""
 
+import re
 import select
 
 import pytest
@@ -382,6 +383,33 @@ def test_very_many_hyperloglogs_are_merged_in_slices(server, slow, other, tag):
     slow.pipeline([('DEL', tag + 'of'), ('SET', keys[2990], 'text')])
     assert slow.command('PFMERGE', tag + 'of', *asked).startswith(b'WRONGTYPE') and slow.command('EXISTS', tag + 'of') == 0
     assert slow.command('PFCOUNT', *asked).startswith(b'WRONGTYPE')
+
+
+@pytest.mark.limit(300)
+def test_a_command_of_very_many_keys_has_one_intent(start):
+    """On the database as a whole; it waits for who writes anything in slices, and who writes waits for it."""
+    server = start(options=[('enable-debug-command', 'local')])
+    slow, other = server.client(timeout=PATIENCE), server.client(timeout=PATIENCE)
+    keys = [b'{t}%d' % i for i in range(3000)]
+    slow.pipeline([('PFADD', key, i) for i, key in enumerate(keys)])
+    expected = slow.command('PFCOUNT', *keys)
+    for question, intents in ((('PFCOUNT', *keys), 1), (('PFCOUNT', *keys[:400]), 401)):
+        for _ in range(500):
+            slow.send(encode(*question))
+            seen = re.findall(rb'local=yes state="runs" intents=(\d+)', other.command('DEBUG', 'SCHEDULE'))
+            slow.read()
+            if seen:
+                break
+        assert seen == [b'%d' % intents]
+    writer = server.client(timeout=PATIENCE)
+    members = [b'm%d' % i for i in range(5000)]
+    for n in range(30):
+        writer.send(encode('SADD', '{t}set', *members) + encode('DEL', '{t}set'))
+        slow.send(encode('PFCOUNT', *keys) + encode('PFMERGE', '{t}sum', *keys) + encode('PFCOUNT', *keys, '{t}sum'))
+        other.send(encode('SREM', '{t}set', *members) + encode('PFMERGE', '{t}of', *keys[::-1]) + encode('PFCOUNT', '{t}of') + encode('SET', '{t}x', 'y'))
+        assert [slow.read() for _ in range(3)] == [expected, b'OK', expected]
+        assert [writer.read() for _ in range(2)] in ([5000, 1], [5000, 0])
+        assert other.read() in (0, 5000) and [other.read() for _ in range(3)] == [b'OK', expected, b'OK']
 
 
 @pytest.mark.limit(300)
