@@ -207,7 +207,7 @@ static inline bool waits(struct batch_run *x, struct hop *h) {
     else {
         x->together = exec_together(h);
         if (x->s->snapshot) hold_for_snapshot(x->s, h);
-        x->put_off = hop_must_wait(x->s, h);
+        x->put_off = !schedule_is_empty(&x->s->schedule) && hop_must_wait(x->s, h);
         if (x->put_off) {
             if (b->message.from == x->t->id && !b->own[i].conn) record_from(b, x->rest);
             defer_hop(x->s, b, i);
