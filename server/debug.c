@@ -9,6 +9,7 @@
 
 #include "server/conn.h"
 #include "server/debug_blockpop.h"
+#include "server/debug_digest.h"
 #include "server/debug_populate.h"
 #include "server/debug_reload.h"
 #include "server/debug_replies.h"
@@ -97,7 +98,9 @@ const char *const debug_help[] = {"BATCH <tick|connection>",
     "BLOCKPOP <timeout> <key> [<key> ...]",
     "    Like BLPOP, of strings: take away the first of the keys that is there, and reply with its name and value. Wait for one if there "
     "is none.",
-    "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "ERROR <string>",
+    "CHANGE-REPL-ID", "    Change the replication ID of the instance.", "DIGEST",
+    "    Output a hex signature of all data, the same as of Redis. Everything stands still meanwhile.", "DIGEST-VALUE <key> [<key> ...]",
+    "    Output a hex signature of the values of all the specified keys.", "ERROR <string>",
     "    Return a protocol error with <string> as message.", "LOG <message>", "    Write <message> to the server log.", "PANIC",
     "    Crash the server simulating a panic.", "PROTOCOL <type>",
     "    Reply with a test value of the specified type. <type> can be: string,",
@@ -152,6 +155,15 @@ const struct command debug_subcommands[] = {
         .merge = MERGE_OK,
         .flags = DEBUG_FLAGS | CMD_WRITE | CMD_SLICED,
         .on_shard = debug_populate},
+    {.name = "digest", .arity = 2, .plan = PLAN_EXCLUSIVE, .flags = DEBUG_FLAGS, .on_spread = debug_digest},
+    {.name = "digest-value",
+        .arity = -3,
+        .plan = PLAN_FANOUT,
+        .merge = MERGE_EACH,
+        .flags = DEBUG_FLAGS,
+        .on_shard = debug_digest_value,
+        .keys = {KEY_RANGE(2, -1, 1, KEY_RO)},
+        .n_key_specs = 1},
     {.name = "htstats",
         .arity = -3,
         .plan = PLAN_ALL,

@@ -189,6 +189,38 @@ def test_debug_populate(start):
     assert c.command('FLUSHALL') == b'OK' and c.command('DBSIZE') == 0
 
 
+def test_a_digest_is_of_the_data_and_of_nothing_else(start):
+    """Whatever order they came in, whichever shard has them; and each change is seen. The values are redis-server's."""
+    server = start(options=[('enable-debug-command', 'yes')])
+    c = server.client()
+    assert c.command('FLUSHALL') == b'OK' and c.command('DEBUG', 'DIGEST') == b'0' * 40
+    commands = [('SET', 'a', '1'), ('SET', 'b', 'x' * 100000), ('RPUSH', 'l', 'a', '2', 'a'), ('SADD', 's', 'x', 'y', '1'), ('SADD', 'i', '1', '2'), ('ZADD', 'z', '1.5', 'a', 'inf', 'b'),
+                ('HSET', 'h', 'f', 'v', 'g', '12')]
+    for command in commands:
+        c.command(*command)
+    first = c.command('DEBUG', 'DIGEST')
+    assert first == b'065c2d036251b7935e41238fcb8e362bd978c3d7'
+    assert c.command('DEBUG', 'DIGEST-VALUE', 'l', 'z', 'nothing') == [b'3722b7a364420fd4f65c705b76e7654e285f6c17', b'e59228f0b3b4ebae6975e3449a12b75db333f555', b'0' * 40]
+    for change, undo in ((('LSET', 'l', 0, 'b'), ('LSET', 'l', 0, 'a')), (('HSET', 'h', 'f', 'w'), ('HSET', 'h', 'f', 'v')), (('EXPIRE', 'a', 1000), ('PERSIST', 'a')),
+                         (('SADD', 'i', 3), ('SREM', 'i', 3)), (('ZADD', 'z', '1.6', 'a'), ('ZADD', 'z', '1.5', 'a')), (('RENAME', 'a', 'aa'), ('RENAME', 'aa', 'a')),
+                         (('MOVE', 'a', 1), None)):
+        c.command(*change)
+        assert c.command('DEBUG', 'DIGEST') != first
+        if undo:
+            c.command(*undo)
+            assert c.command('DEBUG', 'DIGEST') == first
+    assert c.command('FLUSHALL') == b'OK'
+    for command in reversed(commands):
+        c.command(*command)
+    assert c.command('DEBUG', 'DIGEST') == first and c.pipeline([('MULTI',), ('DEBUG', 'DIGEST'), ('DEBUG', 'DIGEST-VALUE', 'a', 'b'), ('EXEC',)])[3][0] == first
+    assert c.command('FLUSHALL') == b'OK'
+    if server.kind == 'darter':     # a field's time counts, and one that is over is none
+        c.command('HSET', 'h', 'f', 'v', 'g', 'w')
+        before = c.command('DEBUG', 'DIGEST-VALUE', 'h')
+        c.command('HEXPIRE', 'h', 1000, 'FIELDS', 1, 'g')
+        assert c.command('DEBUG', 'DIGEST-VALUE', 'h') != before
+
+
 def test_scan_while_the_keys_change(server):
     """An element that is there during the whole scan is returned, whatever else comes and goes."""
     c, other = server.client(), server.client()

@@ -573,7 +573,8 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
                           [b'MEMORY', b'MALLOC-STATS'], [b'MEMORY', b'MALLOC-STATS', b'x'], [b'MEMORY', b'STATS'], [b'MEMORY', b'STATS', b'x']])
 
     def do_debug(self):
-        return self.pick([[b'DEBUG'], [b'DEBUG', b'FOO'], [b'DEBUG', b'HELP'], [b'DEBUG', b'OBJECT', self.key()], [b'DEBUG', b'OBJECT', b'no such key'], [b'DEBUG', b'OBJECT'], [b'DEBUG', b'SLEEP', self.pick([b'0', b'x', b'-1', b'0.001'])],
+        return self.pick([[b'DEBUG'], [b'DEBUG', b'FOO'], [b'DEBUG', b'HELP'], [b'DEBUG', b'OBJECT', self.key()], [b'DEBUG', b'OBJECT', b'no such key'], [b'DEBUG', b'DIGEST'], [b'DEBUG', b'DIGEST', b'x'],
+                          [b'DEBUG', b'DIGEST-VALUE', *(self.key() for _ in range(self.pick([1, 2, 5])))], [b'debug', b'digest-value', b'no such key'], [b'DEBUG', b'OBJECT'], [b'DEBUG', b'SLEEP', self.pick([b'0', b'x', b'-1', b'0.001'])],
                           [b'DEBUG', b'SLEEP'], [b'DEBUG', b'SET-ACTIVE-EXPIRE', b'1'], [b'DEBUG', b'SET-ACTIVE-EXPIRE'], [b'DEBUG', b'ERROR', self.pick([b'ERR x', b'a\r\nb', b'x', b'', b'NOCODE a b'])], [b'DEBUG', b'ERROR'],
                           [b'DEBUG', b'PROTOCOL', self.pick([b'string', b'INTEGER', b'double', b'null', b'array', b'set', b'map', b'attrib', b'verbatim', b'true', b'false', b'bignum', b'x', b''])], [b'DEBUG', b'PROTOCOL'],
                           [b'DEBUG', b'STRINGMATCH-LEN'], [b'DEBUG', b'POPULATE', self.pick([b'0', b'1', b'3', b'7', b'-1', b'x', b''])],

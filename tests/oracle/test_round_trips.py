@@ -143,6 +143,7 @@ def test_redis_loads_what_we_write_and_so_do_we(servers, data, writing, loading,
     shutil.copy(servers.file, servers.theirs_file)
     theirs = servers.loaded_by_redis()
     assert not difference(before, theirs, encodings=False)
+    assert ours.command('DEBUG', 'DIGEST') == servers.theirs.command('DEBUG', 'DIGEST')
     again = servers.loaded_by_us(servers.folder, loading, io)
     assert not difference(theirs, again)
 
