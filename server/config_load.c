@@ -12,6 +12,7 @@
 #include "server/check_rdb.h"
 #include "server/command.h"
 #include "server/config_table.h"
+#include "server/config_try.h"
 #include "server/config_words.h"
 #include "server/log.h"
 #include "server/version.h"
@@ -372,10 +373,11 @@ static int check_config(int argc, char **argv) {
         return 1;
     }
     struct loader l = {.config = config_defaults(), .checks = true};
-    bool good = l.config && load_all(&l, argc - 2, argv + 2);
+    const char *name = is_option(argv[2]) ? "the arguments" : argv[2];
+    bool good = l.config && load_all(&l, argc - 2, argv + 2) && config_try(l.config, name);
     if (good) {
         if (warnings) fputs(warnings, stdout);
-        print_summary(&l, is_option(argv[2]) ? "the arguments" : argv[2]);
+        print_summary(&l, name);
     }
     free(l.config);
     free(l.included);

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -794,6 +795,19 @@ def test_check_config(tmp_path):
         '%s:1: No such file or directory' % (tmp_path / 'three.conf'), "%s:3: argument couldn't be parsed into an integer" % (tmp_path / 'three.conf'),
         '%s:5: Bad directive or wrong number of arguments' % path, "--lfu-log-factor x: argument couldn't be parsed into an integer", '--maxmemory 3q: argument must be a memory value']
     assert '    Is maxmemory meant?' in done.stderr.splitlines() and '    Is timeout meant?' in done.stderr.splitlines()
+    # What a start would need of the machine: addresses, and places for files; nothing is made.
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    path, done = check('bind 192.0.2.1 -192.0.2.2 127.0.0.1 no-such-host.invalid\nlogfile %s/none/log\nunixsocket none/socket\ndir %s\n' % (tmp_path, folder))
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1 and not done.stdout and lines[0] == '%s: bind 192.0.2.1: Cannot assign requested address' % path and lines[1].startswith('%s: bind no-such-host.invalid: ' % path)
+    assert lines[2:] == ['%s: logfile %s/none/log: No such file or directory' % (path, tmp_path), '%s: unixsocket none/socket: No such file or directory' % path]
+    assert check('bind 192.0.2.1\nport 0\nlogfile %s/log\nunixsocket %s/socket\n' % (folder, folder))[1].returncode == 0 and not list(folder.iterdir())
+    assert check('logfile %s\n' % folder)[1].stderr.endswith('folder: Is a directory\n')
+    with socket.socket() as taken:      # a server that runs is no fault
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        assert check('bind 127.0.0.1\nport %d\n' % taken.getsockname()[1])[1].returncode == 0
     done = subprocess.run([darter_binary(), '--check-config', '--timeout', '3'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 and done.stdout.splitlines()[0] == 'the arguments: good'
     assert check('timeout 3\n', '--timeout', 'x')[1].returncode == 1
