@@ -112,7 +112,7 @@ static bool other_line(struct loader *l, char **words, int n, char *why) {
 static bool line_words(struct loader *l, char **words, int n, char *why) {
     const struct directive *d = l->d = directive_find(words[0]);
     if (!d) return other_line(l, words, n, why);
-    if (n == 1 && d->kind != DIRECTIVE_SAVE) return directive_wrong(why, "wrong number of arguments");
+    if (n == 1 && d->kind != DIRECTIVE_SAVE && d->kind != DIRECTIVE_BIND) return directive_wrong(why, "wrong number of arguments");
     if (d->kind == DIRECTIVE_SAVE && !l->save_seen) {
         l->config->n_save = 0;
         l->save_seen = true;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "server/build_id.h"
 #include "server/config_table.h"
 #include "server/info_figures.h"
 #include "server/loading.h"
@@ -54,6 +55,7 @@ static void server_section(struct text *x, const struct sums *s) {
     word(x, "redis_version", c->reported_redis_version);
     text_add(x, "redis_git_sha1:00000000\r\n");
     number(x, "redis_git_dirty", 0);
+    word(x, "redis_build_id", build_id());
     word(x, "darter_version", DARTER_VERSION);
     word(x, "redis_mode", "standalone");
     text_add(x, "os:%s %s %s\r\n", u.sysname, u.release, u.machine);

@@ -811,5 +811,6 @@ def test_check_config(tmp_path):
     done = subprocess.run([darter_binary(), '--check-config', '--timeout', '3'], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0 and done.stdout.splitlines()[0] == 'the arguments: good'
     assert check('timeout 3\n', '--timeout', 'x')[1].returncode == 1
+    assert check('bind\nport 0\n')[1].returncode == 0 and check('timeout\n')[1].returncode == 1     # no address at all, as in Redis
     assert subprocess.run([darter_binary(), '--check-config'], capture_output=True, timeout=PATIENCE).returncode == 1
     assert subprocess.run([darter_binary(), '--check-config', '/nonexistent'], capture_output=True, timeout=PATIENCE).returncode == 1
