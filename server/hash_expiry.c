@@ -6,8 +6,7 @@
 #include "server/many.h"
 #include "server/strings.h"
 #include "shard/field_expiry.h"
-
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "shard/likely.h"
 
 /* Redis' limit for a field's time. */
 #define TIME_MAX_MS (((int64_t)1 << 46) - 1)

@@ -10,9 +10,7 @@
 #include "server/number.h"
 #include "server/strings.h"
 #include "shard/field_expiry.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "shard/likely.h"
 
 /* Fields of one command that are prefetched together. */
 #define GROUP 16u

@@ -5,9 +5,7 @@
 #include "server/many.h"
 #include "server/strings.h"
 #include "server/waiting.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "shard/likely.h"
 
 /* A reply of more than twice as many elements or bytes goes in slices of so many: most of what they take is the first touch of its memory. */
 #define REPLY_SLICE 1024u

@@ -9,9 +9,7 @@
 #include "server/steps.h"
 #include "server/strings.h"
 #include "server/task_internal.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "shard/likely.h"
 
 int64_t set_ints_max(void) { return config_current()->set_max_intset_entries; }
 

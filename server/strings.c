@@ -10,8 +10,7 @@
 #include "server/lcs.h"
 #include "server/number.h"
 #include "shard/blob.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
+#include "shard/likely.h"
 
 void reply_string(struct reply *r, const struct entry *e) {
     struct blob *b;

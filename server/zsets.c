@@ -16,9 +16,7 @@
 #include "server/task_internal.h"
 #include "server/thread.h"
 #include "server/zset_parcel.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "shard/likely.h"
 
 /* ---- opening and replying ---- */
 

@@ -10,11 +10,9 @@
 #include "shard/container.h"
 #include "shard/expire.h"
 #include "shard/field_expiry.h"
+#include "shard/likely.h"
 #include "shard/memory.h"
 #include "shard/snapshot.h"
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* Growth of a string that is appended to: by its own size, and from here on by an eighth, so that the bytes copied stay in proportion. */
 #define SPARE_DOUBLING_MAX (1u << 20)

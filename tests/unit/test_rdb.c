@@ -17,6 +17,7 @@
 #include "shard/rdb_write.h"
 #include "shard/shard.h"
 #include "tests/lib/dribble.h"
+#include "tests/lib/random.h"
 #include "tests/lib/values.h"
 
 #define NOW_MS INT64_C(1700000000000)
@@ -26,14 +27,8 @@ static const struct rdb_limits limits = {
     .hash_entries = 128, .hash_value = 64, .list_size = -2, .set_entries = 512, .zset_entries = 128, .zset_value = 64};
 
 static struct hash_secret secret;
-static uint64_t random_state;
-static uint64_t draw(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-static uint32_t below(uint32_t n) { return (uint32_t)(draw() % n); }
+static struct random dice;
+static uint64_t draw(void) { return random_next(&dice); }
 
 static struct shard *new_shard(void) {
     struct shard_options o = {.id = 0, .shards = 1, .databases = 1, .secret = &secret, .seed = 1, .now_ms = NOW_MS};
@@ -42,7 +37,7 @@ static struct shard *new_shard(void) {
 
 static int setup(void **state) {
     uint8_t seed[32] = {7};
-    random_state = 88172645463325252u;
+    random_seed(&dice, 7, 0);
     hash_secret_init(&secret, seed);
     struct shard **two = calloc(2, sizeof *two);
     two[0] = new_shard();
@@ -80,10 +75,11 @@ static void forget(struct shard *s, const char *name) {
 /* Its bytes, of which the last tells it from all others. */
 static uint32_t draw_text(char *to, uint32_t number) {
     static const uint32_t sizes[] = {3, 20, 40, 113, 300, 5000};
-    if (below(3) == 0) return (uint32_t)snprintf(to, 32, "%lld", (long long)(int64_t)(draw() >> below(64)) ^ (long long)number << 40);
-    uint32_t size = below(sizes[below(6)]);
-    bool plain = below(2);
-    for (uint32_t i = 0; i < size; i++) to[i] = (char)(plain ? 'a' + below(2) : draw());
+    if (below(&dice, 3) == 0)
+        return (uint32_t)snprintf(to, 32, "%lld", (long long)(int64_t)(draw() >> below(&dice, 64)) ^ (long long)number << 40);
+    uint32_t size = below(&dice, sizes[below(&dice, 6)]);
+    bool plain = below(&dice, 2);
+    for (uint32_t i = 0; i < size; i++) to[i] = (char)(plain ? 'a' + below(&dice, 2) : draw());
     return size + (uint32_t)snprintf(to + size, 32, ":%u", number);
 }
 
@@ -100,7 +96,7 @@ static void make(struct shard *s, enum kind kind, uint32_t n) {
     struct packed value;
     int64_t first_ms = FIELD_NEVER;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t size = kind == INTS ? (uint32_t)snprintf(text, 32, "%lld", (long long)i << below(40)) : draw_text(text, i);
+        uint32_t size = kind == INTS ? (uint32_t)snprintf(text, 32, "%lld", (long long)i << below(&dice, 40)) : draw_text(text, i);
         switch (kind) {
         case TEXT: key_set_bytes(s, &k, text, size, FORM_ANY, EXPIRY_NONE, KEY_SET); break;
         case LIST: assert_int_equal(list_push(&list, LIST_TAIL, &(struct arg){.p = text, .size = size}), 0); break;
@@ -112,14 +108,14 @@ static void make(struct shard *s, enum kind kind, uint32_t n) {
         case ZSET:
             zset_name(&zset, text, size, &name);
             assert_int_equal(zset_put(&zset, &name, NULL,
-                                 below(9)                      ? (double)(int64_t)draw() / 1e9
-                                     : below(2)                ? INFINITY
+                                 below(&dice, 9)               ? (double)(int64_t)draw() / 1e9
+                                     : below(&dice, 2)         ? INFINITY
                                      : n > limits.zset_entries ? -0.0
                                                                : 0),
                 0);
             break;
         default: {
-            int64_t at_ms = kind == TIMED && below(2) ? NOW_MS + 1 + below(1000000) : FIELD_NEVER;
+            int64_t at_ms = kind == TIMED && below(&dice, 2) ? NOW_MS + 1 + below(&dice, 1000000) : FIELD_NEVER;
             field_name(&fields, text, size, &name);
             packed_of(&value, other, draw_text(other, i));
             assert_int_equal(fields_put(&fields, &name, NULL, &value, at_ms), 0);
@@ -193,7 +189,7 @@ static void what_is_written_is_read(void **state) {
             struct key k = find(two[0], "key");
             uint8_t type = (uint8_t)rdb_type_of(k.entry);
             assert_int_equal(rdb_version_of(k.entry), entry_fields_time(k.entry) != INT64_MAX ? 12 : 10);
-            struct rdb_buffer b = written(two[0], "key", i & 1, i % 3 ? 1 + below(5000) : SIZE_MAX);
+            struct rdb_buffer b = written(two[0], "key", i & 1, i % 3 ? 1 + below(&dice, 5000) : SIZE_MAX);
             assert_true(read_back(two[1], "key", type, b.bytes, b.length, &x));
             same(two[0], two[1], "key");
             size_t rest;
@@ -340,13 +336,13 @@ static void damage_leaves_nothing_behind(void **state) {
             uint8_t type = (uint8_t)rdb_type_of(find(two[0], "key").entry);
             struct rdb_buffer b = written(two[0], "key", i & 1, SIZE_MAX);
             for (unsigned j = 0; j < 150; j++) {
-                size_t cut = j < 20 && j < b.length ? j : below((uint32_t)b.length);
+                size_t cut = j < 20 && j < b.length ? j : below(&dice, (uint32_t)b.length);
                 struct rdb_source x;
                 assert_false(read_back(two[1], "key", type, b.bytes, cut, &x));
                 assert_null(find(two[1], "key").entry);
             }
             for (unsigned j = 0; j < 150; j++) {
-                size_t at = below((uint32_t)b.length);
+                size_t at = below(&dice, (uint32_t)b.length);
                 uint8_t was = b.bytes[at];
                 b.bytes[at] = (uint8_t)draw();
                 try(two[1], type, b.bytes, b.length);

@@ -14,21 +14,17 @@
 #include "shard/container.h"
 #include "shard/memory.h"
 #include "shard/zset.h"
+#include "tests/lib/random.h"
 
 #define NAMES 3000u
 #define NAME_MAX_SIZE 400u
 
 static struct hash_secret secret;
-static uint64_t random_state;
-
+static struct random dice;
 static uint64_t draw(void *arg) {
     (void)arg;
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
+    return random_next(&dice);
 }
-static uint32_t below(uint32_t n) { return (uint32_t)(draw(NULL) % n); }
 
 /* What there is; the members in their order once they were sorted. */
 static struct {
@@ -41,7 +37,7 @@ static struct {
 
 static int setup(void **state) {
     uint8_t seed[32] = {7};
-    random_state = 88172645463325252u;
+    random_seed(&dice, 7, 0);
     hash_secret_init(&secret, seed);
     memset(&model, 0, sizeof model);
     for (uint32_t i = 0; i < NAMES; i++) { /* numbers, short and long text */
@@ -70,12 +66,12 @@ static struct field_name name_of(const struct zset *x, uint32_t i) {
 static double draw_score(void) {
     static const double ends[] = {
         INFINITY, -INFINITY, 0.0, -0.0, 1e300, -1e-300, 9007199254740993.0, 4503599627370496.5, -1e18, 1e19, 3.3, 0.5};
-    switch (below(8)) {
-    case 0: return ends[below(sizeof ends / sizeof *ends)];
-    case 1: return (double)below(1000000) / 7;
-    case 2: return (double)below(100) / 4;
-    case 3: return -(double)below(70000);
-    default: return below(40);
+    switch (below(&dice, 8)) {
+    case 0: return ends[below(&dice, sizeof ends / sizeof *ends)];
+    case 1: return (double)below(&dice, 1000000) / 7;
+    case 2: return (double)below(&dice, 100) / 4;
+    case 3: return -(double)below(&dice, 70000);
+    default: return below(&dice, 40);
     }
 }
 
@@ -130,8 +126,8 @@ static void check(const struct zset *x) {
     for (zset_begin(x, &w, at - 1, UINT64_MAX, true); model.n && zset_next(x, &w, &m);) assert_true(is_item(&m, model.order[--at]));
     assert_int_equal(at, 0);
     for (unsigned i = 0; i < 20 && model.n; i++) {
-        uint32_t rank = below(model.n), n = below(100), seen = 0;
-        bool down = below(2);
+        uint32_t rank = below(&dice, model.n), n = below(&dice, 100), seen = 0;
+        bool down = below(&dice, 2);
         struct field_name name = name_of(x, model.order[rank]);
         zset_at(x, rank, &m);
         assert_true(is_item(&m, model.order[rank]));
@@ -141,7 +137,7 @@ static void check(const struct zset *x) {
             assert_true(is_item(&m, model.order[down ? rank - seen : rank + seen]));
         uint32_t most = down ? rank + 1 : model.n - rank;
         assert_int_equal(seen, n < most ? n : most);
-        struct zset_bound b = {.by = ZSET_BY_SCORE, .after = below(2), .score = draw_score()};
+        struct zset_bound b = {.by = ZSET_BY_SCORE, .after = below(&dice, 2), .score = draw_score()};
         assert_int_equal(zset_before(x, &b), model_before(&b));
     }
 }
@@ -153,7 +149,7 @@ static void put(struct zset *x, uint32_t i, bool may_fail) {
     bool found = zset_find(x, &name, &was);
     assert_int_equal(found, model.there[i]);
     if (found) assert_true(is_item(&was, i));
-    if (may_fail && below(4) == 0) memory_fail_after(x->memory, 1 + below(3));
+    if (may_fail && below(&dice, 4) == 0) memory_fail_after(x->memory, 1 + below(&dice, 3));
     int refused = zset_put(x, &name, found ? &was : NULL, score);
     memory_fail_after(x->memory, 0);
     if (refused) {
@@ -177,7 +173,7 @@ static void take(struct zset *x, uint32_t i) {
 static void take_range(struct zset *x) {
     sort_model();
     if (!model.n) return;
-    uint32_t from = below(model.n), most = model.n - from, n = below(most < 200 ? most : 200);
+    uint32_t from = below(&dice, model.n), most = model.n - from, n = below(&dice, most < 200 ? most : 200);
     zset_remove_range(x, from, n);
     for (uint32_t k = from; k < from + n; k++) model.there[model.order[k]] = false;
 }
@@ -186,7 +182,7 @@ static void take_range(struct zset *x) {
 static void work(struct zset *x, uint32_t operations, uint32_t names, bool may_fail) {
     for (uint32_t i = 0; i < operations; i++) {
         bool grows = i % 40000 < 25000;
-        uint32_t what = below(100), name = below(names);
+        uint32_t what = below(&dice, 100), name = below(&dice, names);
         if (what < (grows ? 75u : 40u)) put(x, name, may_fail);
         else if (what == 99 && i % 8 == 0) take_range(x);
         else take(x, name);
@@ -268,7 +264,7 @@ static struct field_name numbered(const struct zset *x, uint32_t i, char text[32
 static void check_deep(const struct zset *x, uint32_t gone) {
     struct zset_item m, found;
     assert_int_equal(zset_count(x), DEEP - gone);
-    for (uint32_t rank = below(50); rank < DEEP - gone; rank += 1 + below(400)) {
+    for (uint32_t rank = below(&dice, 50); rank < DEEP - gone; rank += 1 + below(&dice, 400)) {
         char scratch[INT64_TEXT_SIZE];
         struct field_name name;
         struct zset_bound b = {.by = ZSET_BY_SCORE, .score = rank + gone + 1};
@@ -290,7 +286,7 @@ static void a_deep_tree_keeps_its_counts(void **state) {
         uint32_t score = (uint32_t)((uint64_t)i * 7919 % DEEP_PRIME);
         struct field_name name = numbered(&x, i, text);
         if (score > DEEP) continue;
-        assert_int_equal(zset_put(&x, &name, NULL, i % 8 ? score : (double)below(DEEP)), 0);
+        assert_int_equal(zset_put(&x, &name, NULL, i % 8 ? score : (double)below(&dice, DEEP)), 0);
     }
     for (uint32_t i = 8; i < DEEP_PRIME; i += 8) {
         uint32_t score = (uint32_t)((uint64_t)i * 7919 % DEEP_PRIME);
@@ -301,7 +297,7 @@ static void a_deep_tree_keeps_its_counts(void **state) {
     check_deep(&x, 0);
     uint32_t gone = 0;
     for (uint32_t n; gone < DEEP - 500; gone += n) {
-        n = below(DEEP - 400 - gone) / (1 + below(4)) + 1;
+        n = below(&dice, DEEP - 400 - gone) / (1 + below(&dice, 4)) + 1;
         zset_remove_range(&x, 0, n);
         check_deep(&x, gone + n);
         assert_int_equal(memory_used(x.memory), zset_memory(&x));
@@ -309,7 +305,7 @@ static void a_deep_tree_keeps_its_counts(void **state) {
     while (!zset_is_empty(&x)) {
         struct field_name name;
         char scratch[INT64_TEXT_SIZE];
-        zset_at(&x, below((uint32_t)zset_count(&x)), &was);
+        zset_at(&x, below(&dice, (uint32_t)zset_count(&x)), &was);
         zset_name_of(&x, &was, scratch, &name);
         zset_remove(&x, &name, &was);
     }
@@ -335,8 +331,8 @@ static void a_scan_meets_what_stays(void **state) {
     for (uint32_t i = 0; i < 1000; i++) put(&x, i, false);
     do {
         cursor = zset_scan(&x, cursor, visit, &s);
-        put(&x, 1000 + below(1000), false);
-        take(&x, 1000 + below(1000));
+        put(&x, 1000 + below(&dice, 1000), false);
+        take(&x, 1000 + below(&dice, 1000));
     } while (cursor);
     for (uint32_t i = 0; i < 1000; i++) assert_true(s.met[i] >= 1);
     zset_free(&x, NULL);
