@@ -171,11 +171,12 @@ static enum progress go_on(struct shard *s, const struct hop *h, struct drawing 
 static enum hop_result draw(struct shard *s, struct hop *h, struct hash *x, int64_t count, struct reply *r) {
     struct drawing begun = {.count = count, .values = h->argc == 4, .live = {.memory = s->memory, .secret = s->secret}};
     struct drawing *d = drawing_of(h);
+    size_t size = r->size;
     if (!d) {
         d = &begun;
         if (hash_has_dead(x)) d->how = COPY;
         else choose_how(d, &x->fields);
-        bool is_long = !is_short(d, x);
+        bool is_long = h->state || !is_short(d, x);
         if (is_long && !h->state) return HOP_AGAIN;
         d = is_long ? mi_malloc(sizeof *d) : &begun;
         if (d && is_long) {
@@ -189,7 +190,11 @@ static enum hop_result draw(struct shard *s, struct hop *h, struct hash *x, int6
         }
     }
     enum progress p = go_on(s, h, d, x, r);
-    while (p == MORE && !drawing_of(h)) p = go_on(s, h, d, x, r);
+    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = go_on(s, h, d, x, r);
+    if (p == MORE && !drawing_of(h)) { /* few, but very long: others are drawn */
+        reply_cut(s, r, size);
+        drawing_end(s, h, d);
+    }
     if (p == MORE) return HOP_AGAIN;
     drawing_end(s, h, d);
     return HOP_DONE;

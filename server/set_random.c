@@ -168,10 +168,11 @@ static struct drawing drawing_for(const struct set *x, int64_t count) {
 
 static enum hop_result draw_some(struct shard *s, struct hop *h, struct set *x, int64_t count, struct reply *r) {
     struct drawing begun, *d = drawing_of(h);
+    size_t size = r->size;
     if (!d) {
         begun = drawing_for(x, count);
         d = &begun;
-        bool is_long = !is_short(d, x);
+        bool is_long = h->state || !is_short(d, x);
         if (is_long && !h->state) return HOP_AGAIN;
         if (d->how == ONE_BY_ONE && !drawn_new(&d->drawn, d->left)) {
             reply_refused(s, r);
@@ -184,7 +185,11 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, struct set *x, 
         reply_array(r, d->left);
     }
     enum progress p = draw_on(s, d, x, r);
-    while (p == MORE && !drawing_of(h)) p = draw_on(s, d, x, r); /* few, but they are long */
+    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r); /* few, but they are long */
+    if (p == MORE && !drawing_of(h)) {                                                               /* very long: others are drawn */
+        reply_cut(s, r, size);
+        drawn_drop(&d->drawn);
+    }
     if (p == MORE) return HOP_AGAIN;
     if (p == REFUSED) r->failed = true; /* half of the reply may be on its way */
     drawing_end(h, d);

@@ -129,9 +129,10 @@ static struct drawing *drawing_keep(struct hop *h, const struct drawing *of) {
 
 static enum hop_result draw_some(struct shard *s, struct hop *h, const struct zset *x, int64_t count, bool scores, struct reply *r) {
     struct drawing begun, *d = drawing_of(h);
+    size_t size = r->size;
     if (!d) {
         begun = drawing_for(x, count, scores);
-        bool is_long = !is_short(&begun);
+        bool is_long = h->state || !is_short(&begun);
         if (is_long && !h->state) return HOP_AGAIN;
         bool good = begun.how != ONE_BY_ONE || drawn_new(&begun.drawn, begun.left);
         d = good && is_long ? drawing_keep(h, &begun) : &begun;
@@ -143,7 +144,11 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, const struct zs
         reply_members_size(r, d->left, scores);
     }
     enum progress p = draw_on(s, d, x, r);
-    while (p == MORE && !drawing_of(h)) p = draw_on(s, d, x, r); /* few, but they are long */
+    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r); /* few, but they are long */
+    if (p == MORE && !drawing_of(h)) {                                                               /* very long: others are drawn */
+        reply_cut(s, r, size);
+        drawn_drop(&d->drawn);
+    }
     if (p == MORE) return HOP_AGAIN;
     if (p == REFUSED) r->failed = true; /* half of the reply may be on its way */
     drawing_end(h, d);

@@ -236,6 +236,11 @@ MANY = {
     'HGETALL': ([('HSET', 'k', *(x for value in MIDDLING for x in (value, value)))], ('HGETALL', 'k'), [x for value in MIDDLING for x in (value, value)]),
     'LRANGE': ([('RPUSH', 'k', *MIDDLING)], ('LRANGE', 'k', 0, -1), MIDDLING),
     'LPOP': ([('RPUSH', 'k', *MIDDLING)], ('LPOP', 'k', 100), MIDDLING[:100]),
+    'HRANDFIELD': ([('HSET', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('HRANDFIELD', 'k', 120, 'WITHVALUES'),
+                   [x for n, value in enumerate(MIDDLING) for x in (b'%d' % n, value)]),
+    'HRANDFIELD again': ([('HSET', 'k', MIDDLING[0], 'v')], ('HRANDFIELD', 'k', -60), MIDDLING[:1] * 60),
+    'SRANDMEMBER': ([('SADD', 'k', *MIDDLING)], ('SRANDMEMBER', 'k', 120), MIDDLING),
+    'ZRANDMEMBER': ([('ZADD', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('ZRANDMEMBER', 'k', 120), MIDDLING),
     'SMEMBERS': ([('SADD', 'k', *MIDDLING)], ('SMEMBERS', 'k'), MIDDLING),
     'ZRANGE': ([('ZADD', 'k', *(x for n, value in enumerate(MIDDLING) for x in (n, value)))], ('ZRANGE', 'k', 0, -1), MIDDLING),
 }
