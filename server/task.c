@@ -420,22 +420,22 @@ static void merge_slice(struct thread *t, struct task *k) {
     slice_add(&t->measure, SLICE_LONG, thread_cpu_ns() - start_ns);
     if (more) {
         conn_mark(t, k->conn);
-        k->next = t->merges;
-        t->merges = k;
+        task_merge_in_slices(t, k);
     } else if (each) task_fanout_merged(t, k, wave_done(t, k));
     else all_back(t, k);
 }
 
-void task_merge_in_slices(struct thread *t, struct task *k) { merge_slice(t, k); }
+void task_merge_in_slices(struct thread *t, struct task *k) {
+    k->next = NULL;
+    if (t->merges) t->merges_last->next = k;
+    else t->merges = k;
+    t->merges_last = k;
+}
 
-bool task_run_merges(struct thread *t) {
-    struct task *k = t->merges, *next;
-    t->merges = NULL;
-    for (; k; k = next) {
-        next = k->next;
-        merge_slice(t, k);
-    }
-    return t->merges != NULL;
+void task_run_merge(struct thread *t) {
+    struct task *k = t->merges;
+    t->merges = k->next;
+    merge_slice(t, k);
 }
 
 void task_merge_at_once(struct thread *t, struct task *k) {
@@ -561,7 +561,7 @@ void task_piece_done(struct thread *t, struct batch *b) {
         k->course->on(t, k, k->of);
         return;
     }
-    if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) merge_slice(t, k);
+    if ((k->row->merge == MERGE_TEXT || k->row->merge == MERGE_LIST) && text_begin(t, k)) task_merge_in_slices(t, k);
     else all_back(t, k);
 }
 

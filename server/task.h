@@ -39,8 +39,8 @@ void transact_resume_resting(struct thread *t);
 /* One that rests waits for GO, or until the coordinator allows it to go on before. */
 void task_ask_to_go_on(struct thread *t);
 void task_stopped(struct thread *t, struct task *task);
-/* Goes on with the tasks that put texts together. True: there is more to do at once. */
-bool task_run_merges(struct thread *t);
+/* The next of the tasks that put replies together (thread.merges, which is not empty) gets a slice: one a turn, however many there are. */
+void task_run_merge(struct thread *t);
 void task_disk_done(struct thread *t, struct disk_job *job);
 void task_token(struct thread *t, struct task *task, bool beside);
 void task_token_message(struct thread *t, struct note *n);

@@ -408,7 +408,7 @@ static void *thread_run(void *arg) {
         outbox_flush(t);
         more = run_slices(t);
         outbox_take_returns(t);
-        if (t->merges) more |= task_run_merges(t);
+        if (t->merges) task_run_merge(t);
         t->tick = NULL;
         outbox_retire(t);
         trim(t);
@@ -421,7 +421,7 @@ static void *thread_run(void *arg) {
             wake(t);
         }
         /* Own hops and slices that waited for a coordinator wake nobody: this tick may have let them go on. */
-        more |= keep(t, t->stats.commands != commands) || t->n_resume || t->n_dirty || t->outbox_used || t->own_batch ||
+        more |= keep(t, t->stats.commands != commands) || t->n_resume || t->n_dirty || t->outbox_used || t->own_batch || t->merges ||
             (thread_holds(t) && thread_has_slices(t) && !atomic_load_explicit(&t->awaits_region, memory_order_relaxed));
         if (thread_holds(t)) regions_look(t);
         if (t->next_timeout_ns && t->now_ns >= t->next_timeout_ns) conn_check_timeouts(t);

@@ -231,7 +231,7 @@ struct thread {
     struct deferred *late_slices,
         *late_slices_last; /* plain hops on this thread's shard that go on in slices; whoever holds the shard may add one */
     struct serving *serving, *serving_last; /* who waited for keys of the shard, and is served in slices; the same */
-    struct task *merges;                    /* they put long texts together, in slices */
+    struct task *merges, *merges_last;      /* they put long texts together, in slices */
     uint64_t *wanted;                       /* bit map: threads to wake */
     /* Connections. */
     struct conn *conns;  /* list of all */
