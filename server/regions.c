@@ -91,6 +91,11 @@ bool regions_wait(struct thread *t) {
     return waits;
 }
 
+void regions_wait_no_more(struct thread *t) {
+    if (__builtin_expect(atomic_load_explicit(&t->awaits_region, memory_order_relaxed), 0))
+        atomic_store_explicit(&t->awaits_region, false, memory_order_relaxed);
+}
+
 bool regions_arrived(struct thread *t) {
     return thread_holds(t) && atomic_load_explicit(&t->awaits_region, memory_order_relaxed) &&
         atomic_load_explicit(&t->region, memory_order_relaxed) != REGION_ASKED;

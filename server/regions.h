@@ -28,8 +28,10 @@ void regions_serve(struct server *s);
 
 /* Once a turn: asks for a region or takes it, and hands over those that are too many. */
 void regions_look(struct thread *t);
-/* Whether slices of long commands that write wait, as the shard's memory runs short and the main thread prepares a region, which it asks for. It wakes the thread. */
+/* Whether slices of long commands, one of which writes, wait (those that read beside it, too), as the shard's memory runs short and the main thread prepares a region, which it asks for. It wakes the thread. */
 bool regions_wait(struct thread *t);
+/* The slices that waited have gone otherwise, if there were any: a standstill runs them out. What was asked for comes all the same. */
+void regions_wait_no_more(struct thread *t);
 /* After sleep was announced: whether what the thread waits for has come. */
 bool regions_arrived(struct thread *t);
 /* Any thread. block: begins with a page, and is a mapping that memory_unmap may be asked for; size is rounded up to whole pages. */

@@ -607,7 +607,8 @@ static bool slices_write(const struct thread *t) {
 
 bool run_slices(struct thread *t) {
     if (!thread_holds(t)) return false;
-    if (thread_has_slices(t) && slices_write(t) && regions_wait(t)) return false;
+    if (!thread_has_slices(t) || !slices_write(t)) regions_wait_no_more(t);
+    else if (regions_wait(t)) return false;
     if (t->late_slices) run_late_slice(t);
     if (t->serving) run_serving_slice(t);
     if (t->slices) run_piece_slice(t, &t->slices, NULL);

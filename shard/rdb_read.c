@@ -2,6 +2,7 @@
  * in rdb_skip.c. */
 #include "shard/rdb_read.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <mimalloc.h>
@@ -303,8 +304,9 @@ static void give_up_block(struct shard *s, struct blob *b) {
     blob_release(s->memory, b);
 }
 
-/* Another text, which stays. One in a block of its own brings that. */
+/* Another text, which stays. One in a block of its own brings that: whoever then gives the text as an argument lets it go (let_go), before another is kept. */
 static bool keep(struct rdb_making *m, struct rdb_text *t, struct arg *a) {
+    assert(!t->block);
     if (a->flags & ARG_BLOB) {
         t->block = packed_blob(a->p);
         a->flags &= ~(uint32_t)ARG_BLOB;
@@ -396,7 +398,9 @@ static bool add_timed(struct rdb_making *m, const char *p, size_t size) {
     int64_t at_ms;
     struct arg value = arg_of(&m->value);
     if (!parse_int64(p, size, &at_ms) || at_ms < 0) return rdb_wrong(m->x, "a field's time that is none");
-    return add_field(m, &value, at_ms ? at_ms : FIELD_NEVER);
+    bool good = add_field(m, &value, at_ms ? at_ms : FIELD_NEVER);
+    let_go(m, &m->value, &value);
+    return good;
 }
 
 /* The next string. Its block (ARG_BLOB) may be taken over. */

@@ -211,6 +211,7 @@ static void add_intent(struct schedule *s, struct intent *i) {
     for (unsigned mode = 0; *link && mode < INTENT_MODES && !own; mode++) own = own_of(&(*link)->place.lines[mode], i->member);
     if (own && wants_as_much(own, i)) return;
     if (own) {
+        if (!wants_as_much(i, own)) i->mode = INTENT_WRITE; /* to read all, and to write some */
         remove_from_place(s, own);
         add_intent(s, i);
         return;

@@ -233,6 +233,28 @@ static void a_place_named_twice_counts_once_and_as_the_stronger(void **state) {
     schedule_drop(&s);
 }
 
+static void a_place_named_twice_counts_as_both(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct schedule s = {0};
+        struct intent intents[2];
+        intent_on_database(&intents[i], 0, INTENT_READ);
+        intent_on_database(&intents[!i], 0, INTENT_WRITE_WITHIN);
+        struct member m = {.number = 5, .intents = intents, .n_intents = 2};
+        assert_true(schedule_add(&s, &m));
+        assert_true(schedule_conflicts(&s, 0, 9, true));
+        struct intent other;
+        intent_on_database(&other, 0, INTENT_READ);
+        struct member reads = {.number = 6, .intents = &other, .n_intents = 1};
+        assert_true(schedule_add(&s, &reads));
+        assert_int_equal(reads.n_waits, 1);
+        schedule_remove(&s, &m);
+        assert_int_equal(reads.n_waits, 0);
+        schedule_remove(&s, &reads);
+        schedule_drop(&s);
+    }
+}
+
 static void a_number_below_one_that_has_begun_is_late(void **state) {
     (void)state;
     struct schedule s = {0};
@@ -331,6 +353,7 @@ int main(void) {
         cmocka_unit_test(a_plain_write_meets_intents_to_read_and_a_plain_read_those_to_write),
         cmocka_unit_test(a_database_as_a_whole_meets_each_of_its_keys),
         cmocka_unit_test(a_place_named_twice_counts_once_and_as_the_stronger),
+        cmocka_unit_test(a_place_named_twice_counts_as_both),
         cmocka_unit_test(a_number_below_one_that_has_begun_is_late),
         cmocka_unit_test(a_number_below_one_that_was_told_but_waits_goes_before_it),
         cmocka_unit_test(one_that_begins_at_once_goes_before_who_was_told_and_was_about_to),
