@@ -7,6 +7,9 @@
 #include "server/exec.h"
 #include "server/thread.h"
 
+/* One on its database, and one for each key: of more, which would take milliseconds, there is one on the whole database, as of a fan-out over several shards. */
+#define INTENTS_MAX (1 + FANOUT_KEYS_MAX)
+
 static bool meets(const struct shard *s, const struct hop *h) {
     bool write = h->flags & HOP_WRITE;
     if (h->flags & HOP_NO_KEY) return false;
@@ -61,7 +64,7 @@ static uint32_t intents_together_max(const struct hop *h) {
 static struct deferred *defer(struct shard *s, struct batch *b, uint32_t index) {
     struct hop *h = &b->hops[index];
     uint32_t n = intents_together_max(h);
-    bool whole = n > FANOUT_KEYS_MAX + 1; /* one for each of very many keys would take milliseconds */
+    bool whole = n > INTENTS_MAX;
     if (!b->late) b->late = mi_calloc(BATCH_HOPS, sizeof *b->late);
     struct deferred *d = mi_malloc(sizeof *d + (whole ? 1 : n) * sizeof *d->intents);
     if (!b->late || !d) abort(); /* it can neither run now nor wait */
@@ -70,7 +73,7 @@ static struct deferred *defer(struct shard *s, struct batch *b, uint32_t index) 
     d->member = (struct member){.local = true, .intents = d->intents, .n_intents = whole ? 1 : intents_together(h, d->intents), .owner = d};
     b->late[index] = d;
     b->n_late++;
-    schedule_add(&s->schedule, &d->member);
+    if (!schedule_add(&s->schedule, &d->member)) abort();
     return d;
 }
 

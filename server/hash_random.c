@@ -176,7 +176,7 @@ static enum hop_result draw(struct shard *s, struct hop *h, struct hash *x, int6
         d = &begun;
         if (hash_has_dead(x)) d->how = COPY;
         else choose_how(d, &x->fields);
-        bool is_long = h->state || !is_short(d, x);
+        bool is_long = h->state || !is_short(d, x); /* with a state: in slices from the beginning */
         if (is_long && !h->state) return HOP_AGAIN;
         d = is_long ? mi_malloc(sizeof *d) : &begun;
         if (d && is_long) {
@@ -191,7 +191,7 @@ static enum hop_result draw(struct shard *s, struct hop *h, struct hash *x, int6
     }
     enum progress p = go_on(s, h, d, x, r);
     while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = go_on(s, h, d, x, r);
-    if (p == MORE && !drawing_of(h)) { /* few, but very long: others are drawn */
+    if (p == MORE && !drawing_of(h)) { /* few, but very long: they are taken back, and others are drawn in slices */
         reply_cut(s, r, size);
         drawing_end(s, h, d);
     }

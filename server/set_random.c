@@ -172,7 +172,7 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, struct set *x, 
     if (!d) {
         begun = drawing_for(x, count);
         d = &begun;
-        bool is_long = h->state || !is_short(d, x);
+        bool is_long = h->state || !is_short(d, x); /* with a state: in slices from the beginning */
         if (is_long && !h->state) return HOP_AGAIN;
         if (d->how == ONE_BY_ONE && !drawn_new(&d->drawn, d->left)) {
             reply_refused(s, r);
@@ -185,8 +185,8 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, struct set *x, 
         reply_array(r, d->left);
     }
     enum progress p = draw_on(s, d, x, r);
-    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r); /* few, but they are long */
-    if (p == MORE && !drawing_of(h)) {                                                               /* very long: others are drawn */
+    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r);
+    if (p == MORE && !drawing_of(h)) { /* few, but very long: they are taken back, and others are drawn in slices */
         reply_cut(s, r, size);
         drawn_drop(&d->drawn);
     }

@@ -132,7 +132,7 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, const struct zs
     size_t size = r->size;
     if (!d) {
         begun = drawing_for(x, count, scores);
-        bool is_long = h->state || !is_short(&begun);
+        bool is_long = h->state || !is_short(&begun); /* with a state: in slices from the beginning */
         if (is_long && !h->state) return HOP_AGAIN;
         bool good = begun.how != ONE_BY_ONE || drawn_new(&begun.drawn, begun.left);
         d = good && is_long ? drawing_keep(h, &begun) : &begun;
@@ -144,8 +144,8 @@ static enum hop_result draw_some(struct shard *s, struct hop *h, const struct zs
         reply_members_size(r, d->left, scores);
     }
     enum progress p = draw_on(s, d, x, r);
-    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r); /* few, but they are long */
-    if (p == MORE && !drawing_of(h)) {                                                               /* very long: others are drawn */
+    while (p == MORE && !drawing_of(h) && r->size - size <= REPLY_GO_BYTES) p = draw_on(s, d, x, r);
+    if (p == MORE && !drawing_of(h)) { /* few, but very long: they are taken back, and others are drawn in slices */
         reply_cut(s, r, size);
         drawn_drop(&d->drawn);
     }

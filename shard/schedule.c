@@ -16,14 +16,21 @@ static const uint8_t conflicting[INTENT_MODES] = {
     [INTENT_WRITE] = 1u << INTENT_READ_WITHIN | 1u << INTENT_WRITE_WITHIN | 1u << INTENT_READ | 1u << INTENT_WRITE,
 };
 
-void intent_on_key(struct intent *i, uint32_t db, uint64_t hash, bool write) {
-    if (SCHEDULE_FAULT == SCHEDULE_FAULT_WRITES_SHARE) write = false;
-    *i = (struct intent){.hash = hash, .db = db, .mode = write ? INTENT_WRITE : INTENT_READ};
+/* Its place is left as it is: that means something in one that stands for a place, from then on. */
+static void set_up(struct intent *i, uint64_t hash, uint32_t db, enum intent_mode mode, bool whole) {
+    i->hash = hash;
+    i->db = db;
+    i->mode = (uint8_t)mode;
+    i->whole = whole;
+    i->waits = i->linked = false;
 }
 
-void intent_on_database(struct intent *i, uint32_t db, enum intent_mode mode) {
-    *i = (struct intent){.db = db, .mode = (uint8_t)mode, .whole = true};
+void intent_on_key(struct intent *i, uint32_t db, uint64_t hash, bool write) {
+    if (SCHEDULE_FAULT == SCHEDULE_FAULT_WRITES_SHARE) write = false;
+    set_up(i, hash, db, write ? INTENT_WRITE : INTENT_READ, false);
 }
+
+void intent_on_database(struct intent *i, uint32_t db, enum intent_mode mode) { set_up(i, 0, db, mode, true); }
 
 /* ---- places ---- */
 

@@ -18,56 +18,17 @@
 #include "shard/shard.h"
 #include "tests/lib/dribble.h"
 #include "tests/lib/random.h"
+#include "tests/lib/two_shards.h"
 #include "tests/lib/values.h"
 
-#define NOW_MS INT64_C(1700000000000)
 #define LATER_MS (NOW_MS + 100000)
 
-static const struct rdb_limits limits = {
-    .hash_entries = 128, .hash_value = 64, .list_size = -2, .set_entries = 512, .zset_entries = 128, .zset_value = 64};
-
-static struct hash_secret secret;
 static struct random dice;
 static uint64_t draw(void) { return random_next(&dice); }
 
-static struct shard *new_shard(void) {
-    struct shard_options o = {.id = 0, .shards = 1, .databases = 1, .secret = &secret, .seed = 1, .now_ms = NOW_MS};
-    return shard_new(&o);
-}
-
 static int setup(void **state) {
-    uint8_t seed[32] = {7};
     random_seed(&dice, 7, 0);
-    hash_secret_init(&secret, seed);
-    struct shard **two = calloc(2, sizeof *two);
-    two[0] = new_shard();
-    two[1] = new_shard();
-    *state = two;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct shard **two = *state;
-    shard_drop(two[0]);
-    shard_drop(two[1]);
-    free(two);
-    return 0;
-}
-
-static struct key find(struct shard *s, const char *name) {
-    struct key k;
-    uint32_t size = (uint32_t)strlen(name);
-    key_find(s, s->dbs[0], hash_key(&secret, name, size), name, size, &k);
-    return k;
-}
-
-static void forget(struct shard *s, const char *name) {
-    struct key k = find(s, name);
-    if (k.entry) key_delete(s, &k, KEY_DEL);
-    while (s->trash) {
-        struct trash *x = s->trash, *next = x->next;
-        if (!x->free_some(s->memory, x)) s->trash = next;
-    }
+    return two_shards_setup(state);
 }
 
 /* ---- values of all kinds ---- */
@@ -536,18 +497,18 @@ static void compression_is_tried_where_it_pays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_written_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_buffer_is_a_mapping, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_given_up_is_freed_later, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_long_string_is_written_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_whole_entry_has_its_time_its_idleness_and_its_key, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_written_is_read, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(a_large_buffer_is_a_mapping, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(what_is_given_up_is_freed_later, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(a_long_string_is_written_in_steps, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(a_whole_entry_has_its_time_its_idleness_and_its_key, setup, two_shards_teardown),
         cmocka_unit_test(lengths_and_numbers_take_as_few_bytes_as_they_can),
         cmocka_unit_test(compression_is_tried_where_it_pays),
-        cmocka_unit_test_setup_teardown(damage_leaves_nothing_behind, setup, teardown),
-        cmocka_unit_test_setup_teardown(packed_forms_are_read_or_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_small_sorted_set_has_no_negative_zero, setup, teardown),
-        cmocka_unit_test_setup_teardown(times_of_fields_are_read_in_all_four_forms, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_memory_leaves_nothing_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_leaves_nothing_behind, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(packed_forms_are_read_or_refused, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(a_small_sorted_set_has_no_negative_zero, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(times_of_fields_are_read_in_all_four_forms, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(refused_memory_leaves_nothing_behind, setup, two_shards_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,64 +14,25 @@
 #include "shard/rdb_read.h"
 #include "shard/rdb_write.h"
 #include "shard/shard.h"
+#include "tests/lib/random.h"
+#include "tests/lib/two_shards.h"
 #include "tests/lib/values.h"
 
-#define NOW_MS INT64_C(1700000000000)
 /* What is moved in one step at most: a step's bytes, and what is short enough for one (64 KiB) twice, with what stands before it. */
 #define STEP_BYTES 4096u
 #define STEP_MAX (STEP_BYTES + 2 * (65536u + 32))
 #define LONG_BYTES 1000000u
 
-static const struct rdb_limits limits = {
-    .hash_entries = 128, .hash_value = 64, .list_size = -2, .set_entries = 512, .zset_entries = 128, .zset_value = 64};
-static struct hash_secret secret;
 static char noise[LONG_BYTES], letters[LONG_BYTES];
 
-static struct shard *new_shard(void) {
-    struct shard_options o = {.id = 0, .shards = 1, .databases = 1, .secret = &secret, .seed = 1, .now_ms = NOW_MS};
-    return shard_new(&o);
-}
-
 static int setup(void **state) {
-    uint8_t seed[32] = {7};
-    uint32_t x = 1;
-    hash_secret_init(&secret, seed);
+    struct random dice;
+    random_seed(&dice, 1, 0);
     for (size_t i = 0; i < LONG_BYTES; i++) {
-        noise[i] = (char)((x = x * 1664525 + 1013904223) >> 24);
+        noise[i] = (char)random_next(&dice);
         letters[i] = (char)('a' + i / 1000 % 26);
     }
-    struct shard **two = calloc(2, sizeof *two);
-    two[0] = new_shard();
-    two[1] = new_shard();
-    *state = two;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct shard **two = *state;
-    shard_drop(two[0]);
-    shard_drop(two[1]);
-    free(two);
-    return 0;
-}
-
-static struct key find(struct shard *s) {
-    struct key k;
-    key_find(s, s->dbs[0], hash_key(&secret, "key", 3), "key", 3, &k);
-    return k;
-}
-
-static void empty_trash(struct shard *s) {
-    while (s->trash) {
-        struct trash *x = s->trash, *next = x->next;
-        if (!x->free_some(s->memory, x)) s->trash = next;
-    }
-}
-
-static void forget(struct shard *s) {
-    struct key k = find(s);
-    if (k.entry) key_delete(s, &k, KEY_DEL);
-    empty_trash(s);
+    return two_shards_setup(state);
 }
 
 /* ---- payloads ---- */
@@ -123,7 +84,7 @@ static struct rdb_buffer payload(uint8_t type, bool compressed) {
 }
 
 static void read_at_once(struct shard *s, uint8_t type, const struct rdb_buffer *b) {
-    struct key k = find(s);
+    struct key k = find(s, "key");
     struct rdb_source x = {.at = b->bytes, .end = b->bytes + b->length, .offset = b->length};
     if (!rdb_read_value(&x, type, s, &k, EXPIRY_NONE, &limits, KEY_LOADED)) fail_msg("type %u: %s", type, x.why);
     assert_true(x.at == x.end);
@@ -147,7 +108,7 @@ static unsigned read_in_steps(struct shard *s, uint8_t type, const struct rdb_bu
         free(copy);
     }
     struct rdb_source x = {.at = b->bytes + at, .end = b->bytes + b->length, .offset = b->length};
-    struct key k = find(s);
+    struct key k = find(s, "key");
     if (step == RDB_MADE && rdb_make_check(m, &x) && rdb_make_store(m, &x, &k, EXPIRY_NONE, KEY_RESTORE)) return n;
     rdb_make_drop(m);
     return 0;
@@ -162,7 +123,7 @@ static void long_elements_are_written_in_steps(void **state) {
         struct rdb_value v;
         enum rdb_step what;
         read_at_once(two[0], types[i], &from);
-        struct key k = find(two[0]);
+        struct key k = find(two[0], "key");
         rdb_value_begin(&v, k.entry, true);
         assert_int_equal(rdb_value_step(&v, two[0], k.entry, &whole, SIZE_MAX), RDB_DONE);
         rdb_value_begin(&v, k.entry, true);
@@ -183,25 +144,29 @@ static void long_elements_are_written_in_steps(void **state) {
         rdb_buffer_drop(&from);
         rdb_buffer_drop(&whole);
         rdb_buffer_drop(&b);
-        forget(two[0]);
+        forget(two[0], "key");
     }
 }
 
+/* In steps it becomes what it becomes at once. Returns how many they were. */
+static unsigned reads_the_same(struct shard **two, uint8_t type, const struct rdb_buffer *b) {
+    char why[RDB_WHY_MAX] = "";
+    read_at_once(two[0], type, b);
+    unsigned n = read_in_steps(two[1], type, b, why);
+    if (!n) fail_msg("type %u: %s", type, why);
+    struct key k = find(two[0], "key"), l = find(two[1], "key");
+    const char *difference = values_differ(two[0], &k, two[1], &l);
+    if (difference) fail_msg("type %u: %s", type, difference);
+    forget(two[0], "key");
+    forget(two[1], "key");
+    return n;
+}
+
 static void long_elements_are_read_in_steps(void **state) {
-    struct shard **two = *state;
-    char why[RDB_WHY_MAX];
     for (unsigned i = 0; i < 2 * TYPES; i++) {
-        uint8_t type = types[i / 2];
-        struct rdb_buffer b = payload(type, i & 1);
-        read_at_once(two[0], type, &b);
-        unsigned n = read_in_steps(two[1], type, &b, why);
-        assert_true(n >= LONG_BYTES / (256u << 10) + 3);
-        struct key k = find(two[0]), l = find(two[1]);
-        const char *difference = values_differ(two[0], &k, two[1], &l);
-        if (difference) fail_msg("type %u: %s", type, difference);
+        struct rdb_buffer b = payload(types[i / 2], i & 1);
+        assert_true(reads_the_same(*state, types[i / 2], &b) >= LONG_BYTES / (256u << 10) + 3);
         rdb_buffer_drop(&b);
-        forget(two[0]);
-        forget(two[1]);
     }
 }
 
@@ -222,6 +187,8 @@ static void put_packed(struct rdb_buffer *b, const char *text, size_t size) {
     }
 }
 
+static bool is_timed(uint8_t type) { return type == RDB_HASH_TIMES_LISTPACK || type == RDB_HASH_TIMES_LISTPACK_OLD; }
+
 /* Long and short ones in turn, in one listpack. */
 static struct rdb_buffer packed_payload(uint8_t type) {
     static const size_t sizes[] = {200000, 30000, 300000, 100, 70000, 1};
@@ -229,9 +196,9 @@ static struct rdb_buffer packed_payload(uint8_t type) {
     unsigned n = 0;
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char name = (char)('a' + i);
-        if (type == RDB_HASH_LISTPACK || type == RDB_HASH_TIMES_LISTPACK) put_packed(&items, &name, 1), n++;
+        if (type == RDB_HASH_LISTPACK || is_timed(type)) put_packed(&items, &name, 1), n++;
         put_packed(&items, noise + i, sizes[i]), n++;
-        if (type == RDB_HASH_TIMES_LISTPACK) put_packed(&items, i & 1 ? "0" : "1700000001000", i & 1 ? 1 : 13), n++;
+        if (is_timed(type)) put_packed(&items, i & 1 ? "0" : "1700000001000", i & 1 ? 1 : 13), n++;
         if (type == RDB_ZSET_LISTPACK) put_packed(&items, "1", 1), n++;
     }
     for (unsigned i = 0; type == RDB_HASH_TIMES_LISTPACK && i < 8; i++) rdb_put_byte(&b, (uint8_t)((uint64_t)(NOW_MS + 1000) >> 8 * i));
@@ -246,22 +213,16 @@ static struct rdb_buffer packed_payload(uint8_t type) {
 }
 
 static void long_elements_of_a_listpack_are_read_in_steps(void **state) {
-    static const uint8_t packed[] = {RDB_HASH_LISTPACK, RDB_ZSET_LISTPACK, RDB_HASH_TIMES_LISTPACK};
+    static const uint8_t packed[] = {
+        RDB_HASH_LISTPACK, RDB_SET_LISTPACK, RDB_ZSET_LISTPACK, RDB_HASH_TIMES_LISTPACK, RDB_HASH_TIMES_LISTPACK_OLD};
     struct shard **two = *state;
-    char why[RDB_WHY_MAX];
     for (unsigned i = 0; i < 2 * sizeof packed; i++) { /* twice: the first of a kind leaves what the next needs, too */
         uint8_t type = packed[i / 2];
         struct rdb_buffer b = packed_payload(type);
-        read_at_once(two[0], type, &b);
         size_t used = memory_used(two[1]->memory);
-        if (!read_in_steps(two[1], type, &b, why)) fail_msg("type %u: %s", type, why);
-        struct key k = find(two[0]), l = find(two[1]);
-        const char *difference = values_differ(two[0], &k, two[1], &l);
-        if (difference) fail_msg("type %u: %s", type, difference);
+        reads_the_same(two, type, &b);
         rdb_buffer_drop(&b);
-        forget(two[0]);
-        forget(two[1]);
-        if (i & 1 && type != RDB_HASH_TIMES_LISTPACK) assert_int_equal(memory_used(two[1]->memory), used); /* times leave their records */
+        if (i & 1 && !is_timed(type)) assert_int_equal(memory_used(two[1]->memory), used); /* times leave their records */
     }
 }
 
@@ -314,16 +275,16 @@ static void refused_memory_leaves_nothing_of_a_long_element(void **state) {
             unsigned good = read_in_steps(two[1], types[i], &b, why);
             memory_fail_after(two[1]->memory, 0);
             if (good) break;
-            assert_null(find(two[1]).entry);
+            assert_null(find(two[1], "key").entry);
             empty_trash(two[1]);
             assert_true(memory_used(two[1]->memory) <= used + 65536);
         }
         read_at_once(two[0], types[i], &b);
-        struct key k = find(two[0]), l = find(two[1]);
+        struct key k = find(two[0], "key"), l = find(two[1], "key");
         assert_null(values_differ(two[0], &k, two[1], &l));
         rdb_buffer_drop(&b);
-        forget(two[0]);
-        forget(two[1]);
+        forget(two[0], "key");
+        forget(two[1], "key");
     }
 }
 
@@ -349,10 +310,10 @@ static void an_old_list_of_several_long_elements_is_read_whole(void **state) {
         read_at_once(two[0], RDB_LIST, &new);
         if (i) assert_true(read_in_steps(two[1], RDB_QUICKLIST, &old, why) >= 3 * (n / (256u << 10) + n / (128u << 10)));
         else read_at_once(two[1], RDB_QUICKLIST, &old);
-        struct key k = find(two[0]), l = find(two[1]);
+        struct key k = find(two[0], "key"), l = find(two[1], "key");
         assert_null(values_differ(two[0], &k, two[1], &l));
-        forget(two[0]);
-        forget(two[1]);
+        forget(two[0], "key");
+        forget(two[1], "key");
     }
     free(p);
     rdb_buffer_drop(&old);
@@ -361,13 +322,13 @@ static void an_old_list_of_several_long_elements_is_read_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(long_elements_are_written_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_elements_are_read_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_elements_of_a_listpack_are_read_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_long_element_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_long_element_that_comes_twice_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(refused_memory_leaves_nothing_of_a_long_element, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_old_list_of_several_long_elements_is_read_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_elements_are_written_in_steps, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(long_elements_are_read_in_steps, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(long_elements_of_a_listpack_are_read_in_steps, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(what_is_wrong_with_a_long_element_leaves_nothing, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(a_long_element_that_comes_twice_is_refused, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(refused_memory_leaves_nothing_of_a_long_element, setup, two_shards_teardown),
+        cmocka_unit_test_setup_teardown(an_old_list_of_several_long_elements_is_read_whole, setup, two_shards_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
