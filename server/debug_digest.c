@@ -2,7 +2,7 @@
 #include "server/debug_digest.h"
 
 #include <arpa/inet.h>
-#include <openssl/evp.h>
+#include <sha1.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,61 +12,49 @@
 #include "shard/set.h"
 #include "shard/zset.h"
 
-#define DIGEST_BYTES 20u
-#define DIGEST_TEXT (2 * DIGEST_BYTES + 1)
+#define DIGEST_BYTES ((unsigned)SHA1_DIGEST_LENGTH)
 
-/* The hash function, SHA-1, at work. */
-struct hasher {
-    EVP_MD_CTX *context;
-    bool failed; /* for want of memory; digests mean nothing then */
-};
-
-static struct hasher hasher_new(void) {
-    struct hasher x = {.context = EVP_MD_CTX_new()};
-    x.failed = !x.context || !EVP_DigestInit_ex2(x.context, EVP_sha1(), NULL);
-    return x;
+static void hash(const void *bytes, size_t n, uint8_t out[DIGEST_BYTES]) {
+    SHA1_CTX sha1;
+    SHA1Init(&sha1);
+    SHA1Update(&sha1, bytes, n);
+    SHA1Final(out, &sha1);
 }
 
-static void hash(struct hasher *x, const void *bytes, size_t n, uint8_t out[DIGEST_BYTES]) {
-    if (!x->failed)
-        x->failed = !EVP_DigestInit_ex2(x->context, NULL, NULL) || !EVP_DigestUpdate(x->context, bytes, n) ||
-            !EVP_DigestFinal_ex(x->context, out, NULL);
-}
-
-static void xor_bytes(struct hasher *x, uint8_t digest[DIGEST_BYTES], const void *bytes, size_t n) {
-    uint8_t of[DIGEST_BYTES] = {0};
-    hash(x, bytes, n, of);
+static void xor_bytes(uint8_t digest[DIGEST_BYTES], const void *bytes, size_t n) {
+    uint8_t of[DIGEST_BYTES];
+    hash(bytes, n, of);
     for (unsigned i = 0; i < DIGEST_BYTES; i++) digest[i] ^= of[i];
 }
 
-static void mix_bytes(struct hasher *x, uint8_t digest[DIGEST_BYTES], const void *bytes, size_t n) {
-    xor_bytes(x, digest, bytes, n);
-    hash(x, digest, DIGEST_BYTES, digest);
+static void mix_bytes(uint8_t digest[DIGEST_BYTES], const void *bytes, size_t n) {
+    xor_bytes(digest, bytes, n);
+    hash(digest, DIGEST_BYTES, digest);
 }
 
-static void mix_number(struct hasher *x, uint8_t digest[DIGEST_BYTES], uint32_t number) {
+static void mix_number(uint8_t digest[DIGEST_BYTES], uint32_t number) {
     uint32_t big = htonl(number);
-    mix_bytes(x, digest, &big, sizeof big);
+    mix_bytes(digest, &big, sizeof big);
 }
 
 /* Of a pair, whose place among the others does not count. */
-static void xor_pair(struct hasher *x, uint8_t digest[DIGEST_BYTES], const char *a, size_t a_size, const char *b, size_t b_size) {
+static void xor_pair(uint8_t digest[DIGEST_BYTES], const char *a, size_t a_size, const char *b, size_t b_size) {
     uint8_t pair[DIGEST_BYTES] = {0};
-    mix_bytes(x, pair, a, a_size);
-    mix_bytes(x, pair, b, b_size);
-    xor_bytes(x, digest, pair, sizeof pair);
+    mix_bytes(pair, a, a_size);
+    mix_bytes(pair, b, b_size);
+    xor_bytes(digest, pair, sizeof pair);
 }
 
 /* ---- values ---- */
 
-static void mix_string(struct hasher *x, uint8_t digest[DIGEST_BYTES], const struct entry *e) {
+static void mix_string(uint8_t digest[DIGEST_BYTES], const struct entry *e) {
     char scratch[INT64_TEXT_SIZE];
     size_t size;
     const char *text = entry_string(e, scratch, &size);
-    mix_bytes(x, digest, text, size);
+    mix_bytes(digest, text, size);
 }
 
-static void mix_list(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
+static void mix_list(uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
     struct list l = list_view(s->memory, entry_encoding(e), entry_pointer(e));
     struct list_walk w = list_walk_from(&l, 0, LIST_TAIL);
     struct list_item item;
@@ -74,11 +62,11 @@ static void mix_list(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shar
     while (list_next(&l, &w, &item)) {
         uint32_t size;
         const char *text = list_text(&item, scratch, &size);
-        mix_bytes(x, digest, text, size);
+        mix_bytes(digest, text, size);
     }
 }
 
-static void mix_set(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard *s, const struct key *k) {
+static void mix_set(uint8_t digest[DIGEST_BYTES], struct shard *s, const struct key *k) {
     struct set set = set_open(s, k);
     struct set_walk w = {0};
     struct set_item item;
@@ -86,11 +74,11 @@ static void mix_set(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard
     while (set_next(&set, &w, &item)) {
         uint32_t size;
         const char *text = set_text(&item, scratch, &size);
-        xor_bytes(x, digest, text, size);
+        xor_bytes(digest, text, size);
     }
 }
 
-static void mix_zset(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
+static void mix_zset(uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
     struct zset z = zset_of(s->memory, s->secret, entry_encoding(e), entry_pointer(e));
     struct fields members = zset_fields(&z);
     struct fields_walk w = {0};
@@ -99,11 +87,11 @@ static void mix_zset(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shar
     while (fields_next(&members, &w, &m)) {
         uint32_t size;
         const char *text = packed_text(m.name, scratch, &size);
-        xor_pair(x, digest, text, size, score, (size_t)snprintf(score, sizeof score, "%.17g", zset_field_score(&m)));
+        xor_pair(digest, text, size, score, (size_t)snprintf(score, sizeof score, "%.17g", zset_field_score(&m)));
     }
 }
 
-static void mix_hash(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
+static void mix_hash(uint8_t digest[DIGEST_BYTES], struct shard *s, const struct entry *e) {
     static const char expires[] = "!!hexpire!!";
     struct fields fields = container_fields(s, e);
     struct fields_walk w = {0};
@@ -113,54 +101,46 @@ static void mix_hash(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shar
         if (f.expires_at_ms < s->now_ms) continue;
         uint32_t name_size, size;
         const char *name = packed_text(f.name, name_scratch, &name_size), *value = packed_text(f.value, scratch, &size);
-        xor_pair(x, digest, name, name_size, value, size);
-        if (f.expires_at_ms != FIELD_NEVER) xor_bytes(x, digest, expires, sizeof expires - 1);
+        xor_pair(digest, name, name_size, value, size);
+        if (f.expires_at_ms != FIELD_NEVER) xor_bytes(digest, expires, sizeof expires - 1);
     }
 }
 
-static void mix_value(struct hasher *x, uint8_t digest[DIGEST_BYTES], struct shard *s, const struct key *k) {
+static void mix_value(uint8_t digest[DIGEST_BYTES], struct shard *s, const struct key *k) {
     static const char expires[] = "!!expire!!";
-    mix_number(x, digest, (uint32_t)entry_type(k->entry));
+    mix_number(digest, (uint32_t)entry_type(k->entry));
     switch (entry_type(k->entry)) {
-    case TYPE_STRING: mix_string(x, digest, k->entry); break;
-    case TYPE_LIST: mix_list(x, digest, s, k->entry); break;
-    case TYPE_SET: mix_set(x, digest, s, k); break;
-    case TYPE_ZSET: mix_zset(x, digest, s, k->entry); break;
-    case TYPE_HASH: mix_hash(x, digest, s, k->entry); break;
+    case TYPE_STRING: mix_string(digest, k->entry); break;
+    case TYPE_LIST: mix_list(digest, s, k->entry); break;
+    case TYPE_SET: mix_set(digest, s, k); break;
+    case TYPE_ZSET: mix_zset(digest, s, k->entry); break;
+    case TYPE_HASH: mix_hash(digest, s, k->entry); break;
     case TYPE_STREAM: break;
     }
-    if (entry_expires(k->entry)) xor_bytes(x, digest, expires, sizeof expires - 1);
+    if (entry_expires(k->entry)) xor_bytes(digest, expires, sizeof expires - 1);
 }
 
-static void write_digest(const uint8_t digest[DIGEST_BYTES], char text[DIGEST_TEXT]) {
+static void reply_digest(struct reply *r, const uint8_t digest[DIGEST_BYTES]) {
+    char text[2 * DIGEST_BYTES + 1];
     for (unsigned i = 0; i < DIGEST_BYTES; i++) snprintf(text + 2 * (size_t)i, 3, "%02x", digest[i]);
-}
-
-static void reply_digest(struct reply *r, const struct hasher *x, const uint8_t digest[DIGEST_BYTES]) {
-    char text[DIGEST_TEXT];
-    write_digest(digest, text);
-    if (x->failed) reply_no_memory(r);
-    else reply_status(r, text);
+    reply_status(r, text);
 }
 
 enum hop_result debug_digest_value(struct shard *s, struct hop *h, struct reply *r) {
-    struct hasher x = hasher_new();
     if (!(h->flags & HOP_PIECE)) reply_array(r, h->n_keys);
     for (uint32_t i = 0; i < h->n_keys; i++) {
         const struct arg *name = hop_key(h, i);
         uint8_t digest[DIGEST_BYTES] = {0};
         struct key k;
-        if (key_look(s, s->dbs[h->db], hop_hash(h, i), name->p, name->size, &k)) mix_value(&x, digest, s, &k);
-        reply_digest(r, &x, digest);
+        if (key_look(s, s->dbs[h->db], hop_hash(h, i), name->p, name->size, &k)) mix_value(digest, s, &k);
+        reply_digest(r, digest);
     }
-    EVP_MD_CTX_free(x.context);
     return HOP_DONE;
 }
 
 /* ---- all data ---- */
 
 struct database_digest {
-    struct hasher *hasher;
     struct shard *shard;
     uint8_t *digest;
     uint32_t db;
@@ -168,7 +148,7 @@ struct database_digest {
 };
 
 static void begin_database(struct database_digest *d) {
-    if (!d->any) mix_number(d->hasher, d->digest, d->db);
+    if (!d->any) mix_number(d->digest, d->db);
     d->any = true;
 }
 
@@ -179,23 +159,21 @@ static void visit(void *arg, uint64_t hash_prefix, table_slot *slot) {
     (void)hash_prefix;
     if (entry_expired(k.entry, d->shard->now_ms)) return;
     begin_database(d);
-    mix_bytes(d->hasher, digest, entry_key(k.entry), entry_key_size(k.entry));
-    mix_value(d->hasher, digest, d->shard, &k);
-    xor_bytes(d->hasher, d->digest, digest, sizeof digest);
+    mix_bytes(digest, entry_key(k.entry), entry_key_size(k.entry));
+    mix_value(digest, d->shard, &k);
+    xor_bytes(d->digest, digest, sizeof digest);
 }
 
 void debug_digest(const struct spread *x, struct hop *h, struct reply *r) {
-    struct hasher hasher = hasher_new();
     uint8_t digest[DIGEST_BYTES] = {0};
     (void)h;
     for (uint32_t db = 0; db < x->shards[0]->n_dbs; db++) {
-        struct database_digest d = {.hasher = &hasher, .digest = digest, .db = db};
+        struct database_digest d = {.digest = digest, .db = db};
         for (uint32_t i = 0; i < x->n; i++) {
             const struct table *t = &x->shards[i]->dbs[db]->keys;
             d.shard = x->shards[i];
             for (uint64_t cursor = 0; t->count && ((cursor = table_scan(t, cursor, visit, &d)));) {}
         }
     }
-    reply_digest(r, &hasher, digest);
-    EVP_MD_CTX_free(hasher.context);
+    reply_digest(r, digest);
 }

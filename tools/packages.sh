@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 
 # What the server is built from.
-packages_build=(gcc libc6-dev meson ninja-build pkg-config liburing-dev libmimalloc-dev libxxhash-dev liblzf-dev libssl-dev)
+packages_build=(gcc libc6-dev meson ninja-build pkg-config liburing-dev libmimalloc-dev libxxhash-dev liblzf-dev libmd-dev)
 # What tools/test runs, beyond that.
 packages_unit=(libcmocka-dev)
 # redis-tools holds the binary of redis-server too (under its other name, redis-check-rdb), but starts no service.
