@@ -73,6 +73,8 @@ def one_round(subject, ratio, depth):
             while number(client.command('INFO', 'persistence').decode(), 'rdb_bgsave_in_progress'):
                 time.sleep(0.02)
             end = look(subject, client)
+            if load.poll() is not None:
+                sys.exit('%s ended, with status %d: nothing was measured' % (bench, load.returncode))
             extra = number(client.command('INFO', 'persistence').decode(), 'rdb_last_cow_size')
             slices = re.findall(r'_housekeeping:.*longest_usec=([\d.]+)', client.command('INFO', 'threads').decode())
     finally:
