@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "server/listeners.h"
 
 static bool wrong(const char *name, const char *directive, const char *value, const char *why) {
     fprintf(stderr, "%s: %s %s: %s\n", name, directive, value, why);
@@ -17,13 +18,9 @@ static bool wrong(const char *name, const char *directive, const char *value, co
 static bool try_address(const char *address, const char *name) {
     char numbers[SOCKET_NUMBERS_SIZE], text[CONFIG_HOST_MAX];
     bool may_be_absent = *address == '-';
-    const char *plain = address + may_be_absent;
-    if (!socket_is_address(plain)) {
-        const char *error = socket_look_up(plain, numbers);
-        if (error) return wrong(name, "bind", address, error);
-        plain = numbers;
-    }
-    snprintf(text, sizeof text, "%s%s", may_be_absent ? "-" : "", plain);
+    const char *plain = address + may_be_absent, *known = listeners_numbers(plain), *error = known ? NULL : socket_look_up(plain, numbers);
+    if (error) return wrong(name, "bind", address, error);
+    snprintf(text, sizeof text, "%s%s", may_be_absent ? "-" : "", known ? known : numbers);
     int fd = socket_listen_tcp(text, 0, 1);
     if (fd >= 0) close(fd);
     return fd >= 0 || fd == SOCKET_ABSENT || wrong(name, "bind", address, strerror(-fd));

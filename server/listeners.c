@@ -78,8 +78,8 @@ static void forget(uint32_t i) {
 
 /* ---- host names ---- */
 
-/* In numbers, or NULL: a name that was not looked up. This machine has its own name everywhere, whoever is asked. */
-static const char *numbers_of(const char *address) {
+/* This machine has its own name everywhere, whoever is asked. */
+const char *listeners_numbers(const char *address) {
     if (socket_is_address(address)) return address;
     for (uint32_t i = 0; i < n_hosts; i++)
         if (!strcasecmp(hosts[i].name, address)) return hosts[i].address;
@@ -88,7 +88,7 @@ static const char *numbers_of(const char *address) {
 
 const char *listeners_unknown(const struct config *c) {
     for (uint32_t i = 0; c->port && i < c->n_bind; i++)
-        if (!numbers_of(plain(c->bind[i]))) return plain(c->bind[i]);
+        if (!listeners_numbers(plain(c->bind[i]))) return plain(c->bind[i]);
     return NULL;
 }
 
@@ -113,7 +113,7 @@ typedef int open_function(const char *address, const struct config *c);
 
 static int open_tcp(const char *address, const struct config *c, bool shared) {
     char text[CONFIG_HOST_MAX];
-    const char *numbers = numbers_of(plain(address));
+    const char *numbers = listeners_numbers(plain(address));
     if (!numbers) return -EINVAL;
     snprintf(text, sizeof text, "%s%s", *address == '-' ? "-" : "", numbers);
     return shared ? socket_listen_tcp_shared(text, (uint16_t)c->port, (int)c->tcp_backlog)

@@ -22,6 +22,8 @@ int listeners_start(const struct config *c);
 /* Main thread, after all others have ended: closes all, and removes the Unix socket. */
 void listeners_end(void);
 
+/* An address of bind, without its '-', in numbers; NULL: a host name that was not looked up. */
+const char *listeners_numbers(const char *address);
 /* The coordinator: the first host name among the addresses of c that was not looked up at start, or NULL. To look one up would hold every shard. */
 const char *listeners_unknown(const struct config *c);
 /* The coordinator: opens what c asks for and is not open yet. False: something could not be opened (it is logged), and none of it is. */

@@ -803,6 +803,7 @@ def test_check_config(tmp_path):
     assert done.returncode == 1 and not done.stdout and lines[0] == '%s: bind 192.0.2.1: Cannot assign requested address' % path and lines[1].startswith('%s: bind no-such-host.invalid: ' % path)
     assert lines[2:] == ['%s: logfile %s/none/log: No such file or directory' % (path, tmp_path), '%s: unixsocket none/socket: No such file or directory' % path]
     assert check('bind 192.0.2.1\nport 0\nlogfile %s/log\nunixsocket %s/socket\n' % (folder, folder))[1].returncode == 0 and not list(folder.iterdir())
+    assert check('bind localhost -::1\n')[1].returncode == 0
     assert check('logfile %s\n' % folder)[1].stderr.endswith('folder: Is a directory\n')
     with socket.socket() as taken:      # a server that runs is no fault
         taken.bind(('127.0.0.1', 0))
