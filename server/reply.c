@@ -87,8 +87,12 @@ void reply_bulk(struct reply *r, const char *v, size_t size) {
     if (!p) return;
     char *start = p;
     *p++ = '$';
-    if (size < 10) *p++ = (char)('0' + size);
-    else p += format_int64(p, (int64_t)size);
+    if (size >= 100) {
+        p += format_int64(p, (int64_t)size);
+    } else {
+        if (size >= 10) *p++ = (char)('0' + size / 10);
+        *p++ = (char)('0' + size % 10);
+    }
     memcpy(p, "\r\n", 2);
     memcpy(p + 2, v, size);
     memcpy(p + 2 + size, "\r\n", 2);

@@ -3,71 +3,62 @@
 #include <errno.h>
 
 #include "shard/memory.h"
+#include "shard/page_match.h"
 
-/* Pairs in a word: a fingerprint in the low byte of each 16 bits, a size in the high one. */
-#define PAIRS 4u
-#define LANES 0x0001000100010001ull
-#define LOW_BYTES (LANES * 0xff)
+/* There is room for a multiple of so many pairs. Behind them and their items the block is long enough for what pairs_read reads: the items take at least a byte each,
+ * and a block is a multiple of 8 bytes. */
+#define ROOM_STEP 4u
 
-static uint64_t pairs_at(const struct page *p, uint32_t index) {
-    uint64_t w;
-    memcpy(&w, p->bytes + 2 * index, sizeof w);
-    return w;
-}
-
-/* The highest bit of each lane whose fingerprint this is. */
-static uint64_t matches(uint64_t pairs, uint64_t fingerprints) {
-    uint64_t different = (pairs ^ fingerprints) & LOW_BYTES;
-    return ~(different + LANES * 0x7fff) & LANES * 0x8000;
-}
-
-static uint32_t sum_lanes(uint64_t lanes) { return (uint32_t)(lanes * LANES >> 48); }
+static struct pairs pairs_at(const struct page *p, uint32_t index) { return pairs_read(p->bytes + 2 * index); }
 
 bool page_find(const struct page *p, uint8_t fingerprint, const struct packed *name, struct page_at *at) {
-    uint64_t fingerprints = fingerprint * LANES, sizes = 0;
+    struct pairs_wanted wanted = pairs_want(fingerprint);
+    struct pairs_sum before = pairs_sum_none();
     if (!p) return false;
-    for (uint32_t i = 0; i < p->n; i += PAIRS) {
-        uint64_t pairs = pairs_at(p, i), lanes = pairs >> 8 & LOW_BYTES;
-        for (uint64_t found = matches(pairs, fingerprints); found; found &= found - 1) {
-            unsigned lane = (unsigned)__builtin_ctzll(found) / 16;
-            uint32_t offset = sum_lanes(sizes + (lanes & ~(~0ull << 16 * lane)));
+    for (uint32_t i = 0; i < p->n; i += PAIRS_AT_ONCE) {
+        struct pairs x = pairs_at(p, i);
+        for (uint64_t found = pairs_match(x, wanted); found; found &= found - 1) {
+            unsigned lane = (unsigned)__builtin_ctzll(found) / PAIR_BITS;
             if (i + lane >= p->n) return false;
+            uint32_t offset = pairs_total(pairs_add(before, pairs_before(x, lane)));
             if (!packed_equal(name, page_item((struct page *)(uintptr_t)p, offset))) continue;
             *at = (struct page_at){i + lane, offset};
             return true;
         }
-        sizes += lanes;
+        before = pairs_add(before, x);
     }
     return false;
 }
 
 bool page_find_fingerprint(const struct page *p, uint8_t fingerprint, uint32_t from, struct page_at *at, bool *more) {
-    uint64_t fingerprints = fingerprint * LANES, sizes = 0;
+    struct pairs_wanted wanted = pairs_want(fingerprint);
+    struct pairs_sum before = pairs_sum_none();
     bool found = false;
     *more = false;
-    for (uint32_t i = 0; i < p->n; i += PAIRS) {
-        uint64_t pairs = pairs_at(p, i), lanes = pairs >> 8 & LOW_BYTES;
-        for (uint64_t left = matches(pairs, fingerprints); left; left &= left - 1) {
-            unsigned lane = (unsigned)__builtin_ctzll(left) / 16;
-            if (i + lane < from || i + lane >= p->n) continue;
+    for (uint32_t i = 0; i < p->n; i += PAIRS_AT_ONCE) {
+        struct pairs x = pairs_at(p, i);
+        for (uint64_t left = pairs_match(x, wanted); left; left &= left - 1) {
+            unsigned lane = (unsigned)__builtin_ctzll(left) / PAIR_BITS;
+            if (i + lane < from) continue;
+            if (i + lane >= p->n) break;
             if (found) {
                 *more = true;
                 return true;
             }
-            *at = (struct page_at){i + lane, sum_lanes(sizes + (lanes & ~(~0ull << 16 * lane)))};
+            *at = (struct page_at){i + lane, pairs_total(pairs_add(before, pairs_before(x, lane)))};
             found = true;
         }
-        sizes += lanes;
+        before = pairs_add(before, x);
     }
     return found;
 }
 
 struct page_at page_nth(const struct page *p, uint32_t index) {
-    uint64_t sizes = 0;
+    struct pairs_sum before = pairs_sum_none();
     uint32_t i = 0;
-    for (; i + PAIRS <= index; i += PAIRS) sizes += pairs_at(p, i) >> 8 & LOW_BYTES;
-    if (i < index) sizes += pairs_at(p, i) >> 8 & LOW_BYTES & ~(~0ull << 16 * (index - i));
-    return (struct page_at){index, sum_lanes(sizes)};
+    for (; i + PAIRS_AT_ONCE <= index; i += PAIRS_AT_ONCE) before = pairs_add(before, pairs_at(p, i));
+    if (i < index) before = pairs_add(before, pairs_before(pairs_at(p, i), index - i));
+    return (struct page_at){index, pairs_total(before)};
 }
 
 static int64_t item_time(const uint8_t *item, uint32_t size) {
@@ -98,7 +89,7 @@ static size_t round_block(size_t bytes) {
     return (bytes + step - 1) & ~(step - 1);
 }
 
-static uint32_t room_for(uint32_t n) { return (n + PAIRS - 1) & ~(PAIRS - 1); }
+static uint32_t room_for(uint32_t n) { return (n + ROOM_STEP - 1) & ~(ROOM_STEP - 1); }
 
 /* All that the block will really have. */
 static size_t block_for(uint32_t room, uint32_t used) { return memory_usable(round_block(sizeof(struct page) + 2u * room + used)); }

@@ -3,7 +3,7 @@
  *   | n, room, flags, block, used | fingerprint, size | fingerprint, size | ... room pairs | item | item | ...
  *
  * An item is a name in packed form, then perhaps a value in packed form, then perhaps 8 bytes of time: its size tells. Items are in the order in which
- * they were added. A lookup touches the line of the pairs and that of the item: four pairs are compared at once, and the sizes of those before
+ * they were added. A lookup touches the line of the pairs and that of the item: eight pairs are compared at once (page_match.h), and the sizes of those before
  * the match are added up on the way.
  *
  * A page belongs to its shard. Every call that adds, resizes or removes may move it, and ends all pointers into it. NULL is an empty page.
