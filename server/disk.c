@@ -9,6 +9,7 @@
 
 #include "io/clock.h"
 #include "server/crash.h"
+#include "server/join.h"
 #include "server/thread.h"
 
 static struct mailbox jobs;
@@ -63,7 +64,7 @@ void disk_give(struct disk_job *job) {
     while (write(wake, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR) {}
 }
 
-void disk_stop(void) {
+bool disk_stop(void) {
     disk_give(&stop);
-    pthread_join(handle, NULL);
+    return join_in_time(handle);
 }

@@ -32,9 +32,10 @@ struct disk_job {
     char why[DISK_WHY_MAX];
 };
 
-/* Main thread: before others serve, and after they have ended. Returns 0 or an error number. disk_stop() waits for what was begun. */
+/* Main thread: before others serve, and after they have ended. Returns 0 or an error number. disk_stop() waits for what was begun; false: it hangs
+ * (join.h). */
 int disk_start(void);
-void disk_stop(void);
+bool disk_stop(void);
 
 /* What somebody else answers: for a course that waits for it. NULL: no memory. quiet: see disk_job. */
 struct disk_job *disk_waiter(struct thread *t, struct task *k, bool quiet);

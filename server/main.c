@@ -233,17 +233,18 @@ int main(int argc, char **argv) {
     atomic_store(&server.stopping, true);
     for (uint32_t i = 0; i < server.n_threads; i++) proactor_wake(NULL, server.threads[i]->proactor);
     for (uint32_t i = 0; i < server.n_threads; i++) pthread_join(server.threads[i]->handle, NULL);
-    disk_stop();
-    saving_stop();
+    bool ended = disk_stop();
+    ended = saving_stop() && ended;
     listeners_end();
     log_queue_stop();
     service_pidfile_remove();
-    if (FREE_AT_EXIT) {
+    if (FREE_AT_EXIT && ended) {
         /* In turns, while every shard is there to take its blobs back and every message's sender is there. */
         static void (*const turns[])(struct thread *) = {thread_drop_conns, outbox_drain, outbox_drop_batches, outbox_drain, thread_drop};
         for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++)
             for (uint32_t i = 0; i < server.n_threads; i++) turns[turn](server.threads[i]);
     }
     log_line(LOG_WARNING_LEVEL, "Darter is now ready to exit, bye bye...");
+    if (!ended) _exit(0); /* a thread that hangs still uses what exit() would take down */
     return 0;
 }

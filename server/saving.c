@@ -13,6 +13,7 @@
 
 #include "io/clock.h"
 #include "server/disk.h"
+#include "server/join.h"
 #include "server/log.h"
 #include "server/service.h"
 #include "server/snapshot_file.h"
@@ -547,15 +548,35 @@ bool saving_signal(int number) {
     return false;
 }
 
-void saving_stop(void) {
+/* A thread of its own, since this may hang as well. */
+static void *unlink_parts(void *unused) {
+    if (saving.part[0]) unlink(saving.part);
+    if (saving.part_before[0]) unlink(saving.part_before);
+    return unused;
+}
+
+bool saving_stop(void) {
+    bool ended = true;
+    pthread_t unlinker;
     if (saving_is_running()) {
         for (uint32_t i = 0; i < server.n_threads; i++)
             if (snapshot_stats(server.threads[i]->shard)) snapshot_file_shard_is_through(saving.file, "the server ends");
-        end_file();
-        note_result();
+        ended = snapshot_file_ends_in_time(saving.file);
+        if (ended) {
+            end_file();
+            note_result();
+        }
     }
-    if (saving.before) snapshot_file_end(saving.before);
-    saving.before = NULL;
+    if (saving.before) {
+        if (snapshot_file_ends_in_time(saving.before)) {
+            snapshot_file_end(saving.before);
+            saving.before = NULL;
+        } else ended = false;
+    }
+    if (ended) return true;
+    log_line(LOG_WARNING_LEVEL, "The disk hangs: the end does not wait for the snapshot that is being written");
+    if (!pthread_create(&unlinker, NULL, unlink_parts, NULL)) join_in_time(unlinker);
+    return false;
 }
 
 /* ---- what is shown ---- */

@@ -62,8 +62,8 @@ bool saving_end_abort(void);
 /* Main thread: a signal asks for the end. True: it may come. False: not yet (thread 0 was asked to save first, and SIGTERM of our own follows if that goes
  * well), or not at all. */
 bool saving_signal(int number);
-/* After all threads have ended: what was being written is not. */
-void saving_stop(void);
+/* After all threads have ended: what was being written is not. False: the thread that writes it hangs at the disk, and goes on until the process is gone. */
+bool saving_stop(void);
 
 /* What INFO and LASTSAVE show. */
 struct saving_info {

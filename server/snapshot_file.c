@@ -16,6 +16,7 @@
 #include "io/clock.h"
 #include "io/mailbox.h"
 #include "server/crash.h"
+#include "server/join.h"
 #include "shard/crc64.h"
 
 /* A stream that is being written may have so much waiting, whatever else waits. */
@@ -334,6 +335,11 @@ const char *snapshot_file_wait(struct snapshot_file *f) {
     if (!f->joined) pthread_join(f->handle, NULL);
     f->joined = true;
     return f->why[0] ? f->why : atomic_load(&f->reason);
+}
+
+bool snapshot_file_ends_in_time(struct snapshot_file *f) {
+    if (!f->joined) f->joined = join_in_time(f->handle);
+    return f->joined;
 }
 
 void snapshot_file_end(struct snapshot_file *f) {

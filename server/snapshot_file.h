@@ -40,7 +40,9 @@ struct snapshot_file_options {
 struct snapshot_file *snapshot_file_start(const struct snapshot_file_options *o);
 /* Waits for the end of the thread, which has called done(). NULL: the file is complete; else what went wrong. */
 const char *snapshot_file_wait(struct snapshot_file *f);
-/* The same, and frees. */
+/* Waits for the end of the thread for a while. False: it hangs (join.h), and the file must stay. */
+bool snapshot_file_ends_in_time(struct snapshot_file *f);
+/* As snapshot_file_wait, and frees. */
 void snapshot_file_end(struct snapshot_file *f);
 
 /* Any thread. Takes the bytes over and leaves an empty buffer, with room for a chunk if there is memory. could_wait: nothing of it was put without asking for room: so

@@ -187,6 +187,21 @@ def test_aborted_again_and_again(start, tmp_path):
     assert start(options=[('dir', tmp_path)]).client().command('DBSIZE') == 20000
 
 
+@pytest.mark.parametrize('how', ['command', 'signal'])
+def test_an_end_without_a_save_does_not_wait_for_a_disk_that_hangs(stuck, tmp_path, how):
+    server = stuck()
+    c = server.client()
+    assert c.command('BGSAVE') == b'Background saving started'
+    wait_for(lambda: is_in_open(server))
+    if how == 'signal':
+        assert c.command('CONFIG', 'SET', 'save', '') == b'OK'
+        server.process.send_signal(signal.SIGTERM)
+    else:
+        c.send(encode('SHUTDOWN', 'NOSAVE'))
+    assert server.wait_end() == 0
+    assert 'The disk hangs' in server.log() and 'ready to exit' in server.log() and os.listdir(tmp_path) == []
+
+
 def test_who_insists_does_not_wait(stuck, tmp_path):
     server = stuck(tolerate_faults=True)
     server.process.send_signal(signal.SIGINT)

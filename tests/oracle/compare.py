@@ -254,14 +254,15 @@ def _debug(command, a, b):
 
 
 def _object(command, a, b):
-    """OBJECT IDLETIME: seconds. OBJECT ENCODING: embstr and raw are one. OBJECT REFCOUNT: whether small integers are shared."""
+    """OBJECT IDLETIME: seconds, and redis-server's small integers are idle since its start. OBJECT ENCODING: embstr and raw are one. OBJECT REFCOUNT: whether small integers are shared, and
+    what EXEC has run still refers to the values that it set."""
     what = command[1].upper() if len(command) > 1 else b''
     if what == b'IDLETIME':
-        return type(a) is int and type(b) is int and b >= 0 and abs(a - b) <= 60
+        return type(a) is int and type(b) is int and 0 <= b <= a + 60
     if what == b'ENCODING':
         return {bytes(x) if type(x) is bytes else None for x in (a, b)} <= {b'embstr', b'raw'}
     if what == b'REFCOUNT':
-        return a == 2147483647 and b == 1
+        return a in (2147483647, 2) and b == 1
     return False
 
 

@@ -123,6 +123,17 @@ def _ends_inside(runs):
     return at > len(runs)
 
 
+WAITING = (b'BLPOP', b'BRPOP', b'BLMPOP', b'BLMOVE', b'BRPOPLPUSH', b'BZPOPMIN', b'BZPOPMAX', b'BZMPOP')
+
+
+def waits_long(timeout):
+    """Whether a client that waits so many seconds would hold up the run: for ever, or for a second and more."""
+    try:
+        return float(timeout) == 0 or float(timeout) >= 1
+    except ValueError:
+        return False
+
+
 class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
     def __init__(self, rng, protocol=2, connections=2, longest_pipeline=40, weights=None):
         self.rng = rng
@@ -612,6 +623,8 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
     def command(self):
         name = self.rng.choices(self.names, self.weights)[0] if hasattr(self.rng, 'choices') else self.pick(self.names)
         command = getattr(self, 'do_' + name)()
+        if command[0] == b'APPEND' and command[1] in HLLS and b'\x40' <= command[2][-1:] < b'\x80':
+            command[2] += b'\x80'       # behind what ends inside a run (differences.md)
         if self.chance(.05):
             command = self.spoil(command)
         elif self.chance(.05):
@@ -620,7 +633,7 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
 
     def spoil(self, command):
         """Wrong in one place: an argument too few or too many, or another one than was meant."""
-        command = list(command)
+        unspoilt, command = command, list(command)
         if command[0].upper() == b'DEBUG':      # a number too many is a number of keys
             return command
         # Another value than was meant would let a directive or a pause have an effect, or end a connection.
@@ -638,6 +651,8 @@ class Generator(Geo, Hashes, Lists, Sets, Sorting, Zsets):
             command.insert(1 + self.rng.randrange(len(command)), self.pick(JUNK))
         else:
             del command[1:]
+        if command[0].upper() in WAITING and any(waits_long(x) for x in (command[1:2] if command[0].upper() in (b'BLMPOP', b'BZMPOP') else command[-1:])):
+            return unspoilt
         # A relative time to live of a second or two would end in the middle of a run; and see step() for times that are over.
         if any(a.upper() in (b'EX', b'PX', b'EXAT', b'PXAT') for a in command) or command[0].upper() in (b'SETEX', b'PSETEX', b'EXPIRE', b'PEXPIRE'):
             command = [b'-1' if a in (b'1', b'2') else a for a in command]

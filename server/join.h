@@ -1,0 +1,19 @@
+/* The end of the process waits for its other threads, but not for ever: one may hang at a disk. */
+#ifndef SERVER_JOIN_H
+#define SERVER_JOIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+#define JOIN_MAX_MS 2000 /* that the end waits for one thread */
+
+/* Waits for the end of a thread, JOIN_MAX_MS at most. False: it goes on, and must find all that it uses until the process is gone. */
+static inline bool join_in_time(pthread_t handle) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += JOIN_MAX_MS / 1000;
+    return !pthread_clockjoin_np(handle, NULL, CLOCK_MONOTONIC, &until);
+}
+
+#endif
