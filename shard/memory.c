@@ -47,6 +47,8 @@
 #define CLASSES (MEMORY_SMALL_MAX / GRAIN + 1)
 #define RESERVES 2u      /* regions in reserve at most: one for each kind */
 #define RESERVE_SHARE 8u /* and no more than this part of all, so that small data do not pay for it */
+/* But for segments there is one even then, once less than this part of a region is left: some hundred splits, which take 5 ms. 100,000 keys do not get there. */
+#define SEGMENTS_QUARTERS 1u
 /* A region is asked for when less than this part of one is left: while a table splits, one lasts 25 ms, and the first touch may take 5 ms. */
 #define PREPARE_QUARTERS 3u
 /* What a slice may take: its bytes are in one or two pages of blocks, but each class of blocks that it comes to anew begins one. */
@@ -98,7 +100,7 @@ struct memory {
     size_t small_paged;
     bool huge;
     bool in_slice;
-    bool hurried; /* a slice had to have a region that was not in reserve, and what grew has not come to rest since */
+    bool hurried; /* a slice or a segment had to have a region that was not in reserve, and what grew has not come to rest since */
     bool grew;    /* pages or segments were handed out since memory_check_growth */
     bool rests;   /* and none were between the two last times, or since */
 };
@@ -253,7 +255,7 @@ static void *take_reserve(struct memory *m) {
 /* Begins a region of this kind, as a spare one. False: no memory. */
 static bool region_begin(struct memory *m, struct regions *of) {
     char *start = take_reserve(m); /* zero, as mapped memory is */
-    bool small_paged = !start && m->huge && m->in_slice;
+    bool small_paged = !start && m->huge && (m->in_slice || (of == &m->segments && of->all));
     m->hurried |= small_paged;
     if (!start) {
         start = map_region(m->huge && !small_paged);
@@ -342,13 +344,15 @@ static void note_growth(struct memory *m) {
 }
 
 /* Kinds that nobody uses have no regions, and need none. */
-static bool runs_out(const struct memory *m, const struct regions *of) {
-    return of->all && !of->spare && of->left < region_parts(m, of) * PREPARE_QUARTERS / 4;
+static bool runs_out(const struct memory *m, const struct regions *of, unsigned quarters) {
+    return of->all && !of->spare && of->left < region_parts(m, of) * quarters / 4;
 }
 
 bool memory_wants_region(const struct memory *m) {
-    return m->huge && !m->rests && m->reserves < RESERVES && (m->reserves < m->regions / RESERVE_SHARE || (m->hurried && !m->reserves)) &&
-        (runs_out(m, &m->small) || runs_out(m, &m->segments));
+    if (!m->huge || m->rests || m->reserves >= RESERVES) return false;
+    if (m->reserves < m->regions / RESERVE_SHARE || (m->hurried && !m->reserves))
+        return runs_out(m, &m->small, PREPARE_QUARTERS) || runs_out(m, &m->segments, PREPARE_QUARTERS);
+    return !m->reserves && runs_out(m, &m->segments, SEGMENTS_QUARTERS);
 }
 
 bool memory_runs_short(const struct memory *m) {

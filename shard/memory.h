@@ -41,7 +41,8 @@ void memory_free(struct memory *m, void *block, size_t size);
 size_t memory_usable(size_t size);
 size_t memory_usable_packed(size_t size);
 
-/* Segments of tables: blocks of one fixed size, 64-byte aligned, packed without waste into regions of their own. */
+/* Segments of tables: blocks of one fixed size, 64-byte aligned, packed without waste into regions of their own. The first region is huge at once; a later one that is not in
+ * reserve comes in small pages, as in a slice (see there): a table's step is no longer for it. */
 void *memory_alloc_segment(struct memory *m, size_t size);
 void memory_free_segment(struct memory *m, void *segment, size_t size);
 

@@ -273,12 +273,33 @@ static void a_prepared_region_is_used_next(void **state) {
         memory_alloc(m, 56);
         if (i % 200 == 0) memory_alloc_segment(m, SEGMENT);
         if (regions >= 24) assert_int_equal(stats_of(m).regions, regions); /* all that it took was there before */
-        if (stats_of(m).regions < 8) assert_false(memory_wants_region(m)); /* small data do not pay for more */
+        if (i < 60000) assert_false(memory_wants_region(m));               /* small data do not pay for more */
         for (; memory_wants_region(m); prepared++) memory_give_region(m, memory_map_region());
         assert_false(memory_wants_trim(m)); /* which would undo it */
     }
     assert_in_range(prepared, 40, 60);
     memory_drop(m);
+}
+
+/* A step of the table's growth must not touch a huge page first. */
+static void segments_have_a_region_prepared_or_get_small_pages(void **state) {
+    (void)state;
+    for (int prepares = 0; prepares < 2; prepares++) {
+        struct memory *m = memory_new(true);
+        memory_alloc_segment(m, SEGMENT);
+        assert_int_equal(stats_of(m).small_paged, 0);
+        int n = 1;
+        for (; !memory_wants_region(m); n++) assert_non_null(memory_alloc_segment(m, SEGMENT));
+        assert_in_range(n, 300, 400);
+        if (prepares) memory_give_region(m, memory_map_region());
+        assert_int_equal(memory_wants_region(m), !prepares); /* one is enough */
+        size_t regions = stats_of(m).regions;
+        for (int i = 0; i < 200; i++) assert_non_null(memory_alloc_segment(m, SEGMENT));
+        assert_int_equal(stats_of(m).regions, 2);
+        assert_int_equal(regions, prepares ? 2 : 1);
+        assert_int_equal(stats_of(m).small_paged, !prepares);
+        memory_drop(m);
+    }
 }
 
 /* However little there is. */
@@ -306,9 +327,10 @@ static void a_slice_gets_small_pages_and_has_a_region_prepared(void **state) {
     memory_slice_end(m);
     while (stats_of(m).regions < 5) assert_non_null(memory_alloc(m, 56));
     assert_int_equal(stats_of(m).small_paged, 0);
+    memory_alloc_segment(m, SEGMENT); /* they have room for long */
     memory_check_growth(m);
     memory_check_growth(m);
-    for (int i = 0; i < 100000; i++) assert_non_null(memory_alloc(m, 56));
+    for (int i = 0; i < 50000; i++) assert_non_null(memory_alloc(m, 56));
     assert_true(stats_of(m).regions < 8 && !memory_wants_region(m)); /* it has come to rest meanwhile */
     memory_drop(m);
 }
@@ -449,6 +471,7 @@ int main(void) {
         cmocka_unit_test(empty_regions_go_back_but_one),
         cmocka_unit_test(random_replacement_does_not_grow),
         cmocka_unit_test(a_prepared_region_is_used_next),
+        cmocka_unit_test(segments_have_a_region_prepared_or_get_small_pages),
         cmocka_unit_test(a_slice_gets_small_pages_and_has_a_region_prepared),
         cmocka_unit_test(memory_runs_short_before_a_region_is_used_up),
         cmocka_unit_test(empty_regions_with_small_pages_are_counted_no_more),
