@@ -48,11 +48,16 @@ static bool split(struct list *x, struct list_item *i) {
     return true;
 }
 
-/* So that the node of an element may have n elements and so many bytes more, if it does not consist of this one alone. False: no memory. */
+/* So that the node of an element may have n elements and so many bytes more, if it does not consist of this one alone. One that was made when a node might have more elements is split
+ * until it has no more than that. False: no memory. */
 static bool make_room(struct list *x, struct list_item *i, uint32_t n, uint32_t bytes) {
-    struct node *p = *node_at_place(x, i->place);
-    if (list_node_takes(x, p, n, bytes)) return true;
-    return list_make_chain(x) && (p->n == 1 || split(x, i));
+    if (list_node_takes(x, *node_at_place(x, i->place), n, bytes)) return true;
+    if (!list_make_chain(x)) return false;
+    do {
+        if ((*node_at_place(x, i->place))->n == 1) return true;
+        if (!split(x, i)) return false;
+    } while (!list_node_takes(x, *node_at_place(x, i->place), n, 0));
+    return true;
 }
 
 /* A node of its own for an element. NULL: no memory. */

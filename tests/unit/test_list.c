@@ -197,8 +197,8 @@ static int copy_all(struct list *to, const struct list *from) {
     return more;
 }
 
-/* Grows and shrinks; most bounds how large it becomes. */
-static void live(struct memory *m, int32_t fill, uint32_t steps, uint32_t most, bool refused) {
+/* Grows and shrinks; most bounds how large it becomes. other: while it is one node, its fill may change to this, and back. */
+static void live(struct memory *m, int32_t fill, int32_t other, uint32_t steps, uint32_t most, bool refused) {
     static struct model model;
     struct list x = {.memory = m, .fill = fill};
     model.n = 0;
@@ -209,6 +209,7 @@ static void live(struct memory *m, int32_t fill, uint32_t steps, uint32_t most, 
         }
         if (refused && below(&dice, 10) == 0) memory_fail_after(m, 1 + below(&dice, 3));
         uint32_t id = below(&dice, ids), kind = below(&dice, 20);
+        if (!x.chain && below(&dice, 20) == 0) x.fill = below(&dice, 2) ? fill : other;
         if (!model.n || (below(&dice, 10) < grows && model.n < most))
             kind > 4 ? push(&x, &model, id) : model.n ? change(&x, &model, id, false) : (void)0;
         else if (kind < 10) pop(&x, &model, 1);
@@ -239,18 +240,22 @@ static void live(struct memory *m, int32_t fill, uint32_t steps, uint32_t most, 
 }
 
 static void small_lists_are_as_their_model(void **state) {
-    for (unsigned i = 0; i < 10; i++) live(*state, LIST_FILL, 20000, 5 + 30 * i, false);
+    for (unsigned i = 0; i < 10; i++) live(*state, LIST_FILL, LIST_FILL, 20000, 5 + 30 * i, false);
 }
-static void large_lists_are_as_their_model(void **state) { live(*state, LIST_FILL, 400000, 50000, false); }
+static void large_lists_are_as_their_model(void **state) { live(*state, LIST_FILL, LIST_FILL, 400000, 50000, false); }
 static void nodes_of_all_sizes_are_as_their_model(void **state) {
     static const int32_t fills[] = {-1, -3, -4, -5, 0, 1, 2, 7, 128, 32767};
     for (unsigned i = 0; i < sizeof fills / sizeof *fills; i++)
-        live(*state, fills[i], 40000, fills[i] < 0 || fills[i] > 100 ? 20000 : 2000, false);
+        live(*state, fills[i], fills[i], 40000, fills[i] < 0 || fills[i] > 100 ? 20000 : 2000, false);
+}
+static void a_fill_that_changes_is_as_its_model(void **state) {
+    static const int32_t fills[] = {0, 1, 2, 7, 128, -1};
+    for (unsigned i = 0; i < sizeof fills / sizeof *fills; i++) live(*state, LIST_FILL, fills[i], 20000, 200, false);
 }
 static void refused_memory_changes_nothing(void **state) {
-    live(*state, LIST_FILL, 100000, 20000, true);
-    live(*state, 3, 50000, 300, true);
-    live(*state, LIST_FILL, 50000, 30, true);
+    live(*state, LIST_FILL, LIST_FILL, 100000, 20000, true);
+    live(*state, 3, 3, 50000, 300, true);
+    live(*state, LIST_FILL, LIST_FILL, 50000, 30, true);
 }
 
 /* ---- its form ---- */
@@ -328,6 +333,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(small_lists_are_as_their_model, setup, teardown),
         cmocka_unit_test_setup_teardown(large_lists_are_as_their_model, setup, teardown),
         cmocka_unit_test_setup_teardown(nodes_of_all_sizes_are_as_their_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_fill_that_changes_is_as_its_model, setup, teardown),
         cmocka_unit_test_setup_teardown(refused_memory_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_list_becomes_small_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_queue_takes_no_more_with_time, setup, teardown),
