@@ -13,7 +13,7 @@ import pytest
 from contents import contents, difference
 from disk_faults import DiskFaults
 from persistence import persistence, wait_saved
-from resp import Error
+from resp import Error, encode
 from server import darter_binary, wait_for
 
 RANDOM = random.Random(20261202)
@@ -112,6 +112,46 @@ def test_each_step_that_fails_leaves_the_old_file(failing):
             check_told(server, c, fault[1], fault[3])
             assert os.listdir(folder) == ['dump.rdb'] and read(folder) == old
         check_well_again(c, faults, folder)
+
+
+def hang(failing, step):
+    """(a server with a disk that will hang within this step, its client, the faults, its folder, the file that is there)"""
+    server, faults, folder = failing(save='')
+    c = server.client()
+    fill(c)
+    check_well_again(c, faults, folder)
+    faults.hang(step)
+    return server, c, faults, folder, read(folder)
+
+
+@pytest.mark.parametrize('how', ['command', 'signal'])
+@pytest.mark.parametrize('step', ['open', 'write', 'sync', 'close', 'rename'])
+def test_an_end_without_a_save_leaves_a_disk_that_hangs_and_the_old_file(failing, step, how):
+    server, c, faults, folder, old = hang(failing, step)
+    assert once_cleared(c, 'BGSAVE') == b'Background saving started'
+    wait_for(faults.hits)
+    if how == 'command':
+        c.send(encode('SHUTDOWN', 'NOSAVE'))
+    else:
+        server.process.send_signal(signal.SIGTERM)
+    assert server.wait_end() == 0
+    assert os.listdir(folder) == ['dump.rdb'] and read(folder) == old
+
+
+@pytest.mark.parametrize('step', ['open', 'write', 'sync', 'close'])
+def test_what_is_given_up_while_the_disk_hangs_does_not_replace_the_old_file(failing, step):
+    server, c, faults, folder, old = hang(failing, step)
+    c.send(encode('SHUTDOWN', 'SAVE'))
+    wait_for(faults.hits)
+    other = server.client()
+    assert other.command('SHUTDOWN', 'ABORT') == b'OK'
+    assert other.command('SET', 'later', 'v') == b'OK'
+    faults.none()
+    wait_saved(other)
+    wait_for(lambda: os.listdir(folder) == ['dump.rdb'])
+    assert read(folder) == old
+    check_well_again(other, faults, folder)
+    assert read(folder) != old
 
 
 @pytest.mark.parametrize('background', [False, True])

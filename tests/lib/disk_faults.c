@@ -17,7 +17,7 @@
 enum step { STEP_NONE, STEP_OPEN, STEP_WRITE, STEP_SYNC, STEP_CLOSE, STEP_RENAME, STEP_OPEN_FOLDER, STEP_SYNC_FOLDER };
 
 struct page {
-    _Atomic uint32_t step, error;    /* this step fails with this error number; */
+    _Atomic uint32_t step, error;    /* this step fails with this error number, or hangs (0) until another is to fail or none; */
     _Atomic uint64_t after;          /* of writing: what would go beyond so many bytes; up to them it is written */
     _Atomic uint64_t piece;          /* a write takes so many bytes at most; 0: all */
     _Atomic uint64_t bytes_a_second; /* 0: as fast as it goes */
@@ -40,8 +40,10 @@ __attribute__((constructor)) static void begin(void) {
 static int fails(enum step step) {
     if (!page || atomic_load(&page->step) != step) return 0;
     atomic_fetch_add(&page->hits, 1);
-    errno = (int)atomic_load(&page->error);
-    return 1;
+    int error = (int)atomic_load(&page->error);
+    while (!error && atomic_load(&page->step) == step) usleep(1000);
+    errno = error;
+    return error != 0;
 }
 
 static int ends_in_part(const char *path) {
@@ -82,8 +84,9 @@ ssize_t write(int fd, const void *bytes, size_t n) {
     if (piece && n > piece) n = piece;
     if (atomic_load(&page->step) == STEP_WRITE) {
         uint64_t after = atomic_load(&page->after), room = after > written ? after - written : 0;
-        if (!room && fails(STEP_WRITE)) return -1;
-        if (n > room) n = room;
+        if (!room) {
+            if (fails(STEP_WRITE)) return -1;
+        } else if (n > room) n = room;
     }
     if (speed) usleep((useconds_t)(n * 1000000 / speed));
     ssize_t done = next(fd, bytes, n);

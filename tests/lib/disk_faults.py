@@ -38,6 +38,10 @@ class DiskFaults:
         self.page.error, self.page.after, self.page.hits = error, after, 0
         self.page.step = STEPS.index(step)
 
+    def hang(self, step):
+        """This step is not done before none()."""
+        self.fail(step, 0)
+
     def none(self):
         self.page.step = self.page.piece = self.page.bytes_a_second = 0
 
