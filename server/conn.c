@@ -172,7 +172,7 @@ static enum hop_result run_saved(struct shard *s, struct hop *h, struct reply *r
     return HOP_DONE;
 }
 
-static void save_reply(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered, size_t capacity) {
+static void save_reply(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, size_t capacity) {
     static struct saved nothing; /* so that the hop is there even if the stream can't go on */
     struct saved *saved = mi_malloc(sizeof *saved + capacity);
     if (saved) {
@@ -185,7 +185,7 @@ static void save_reply(struct thread *t, struct conn *c, const struct reply *r, 
         saved = &nothing;
     }
     struct arg only = {(const char *)saved, sizeof *saved, 0};
-    struct hop *h = outbox_add(t, shard, c, &only, 1, ordered);
+    struct hop *h = outbox_add(t, shard, c, &only, 1);
     h->run = run_saved;
     h->row = 0;
     h->flags = HOP_NO_KEY;
@@ -211,13 +211,13 @@ void conn_reply_end(struct thread *t, struct conn *c, struct reply *r) {
     if (r->failed) c->out.failed = true;
     if (c->reply_off || c->reply_skip || !r->size || join_saved(t, c, r)) return;
     /* Earlier commands are unfinished: the reply takes its place among them. */
-    save_reply(t, c, r, t->id, c->first || !thread_holds(t), r->size < SAVED_ROOM ? SAVED_ROOM : r->size);
+    save_reply(t, c, r, t->id, r->size < SAVED_ROOM ? SAVED_ROOM : r->size);
 }
 
 /* Without room, so that nothing that comes behind the group joins it. */
-void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered) {
+void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard) {
     if (r->failed) c->out.failed = true;
-    save_reply(t, c, &(struct reply){.p = r->p, .size = c->reply_off || c->reply_skip ? 0 : r->size}, shard, ordered, r->size);
+    save_reply(t, c, &(struct reply){.p = r->p, .size = c->reply_off || c->reply_skip ? 0 : r->size}, shard, r->size);
 }
 
 /* ---- limits ---- */

@@ -126,7 +126,7 @@ void conn_drop_unwanted(struct thread *t);
 struct reply *conn_reply_begin(struct thread *t, struct conn *c);
 void conn_reply_end(struct thread *t, struct conn *c, struct reply *r);
 /* The same inside a group of hops for a shard, where the reply takes its place. */
-void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard, bool ordered);
+void conn_reply_end_within(struct thread *t, struct conn *c, const struct reply *r, uint32_t shard);
 
 /* dispatch.c: false: the command must wait (state WAITING was set); nothing was done. */
 bool dispatch(struct thread *t, struct conn *c, struct arg *argv, uint32_t argc);

@@ -106,7 +106,7 @@ static void reply_help(const struct command *container, struct reply *r) {
 
 static inline struct hop *add_hop(
     struct thread *t, struct conn *c, const struct command *row, uint32_t shard, struct arg *argv, uint32_t argc) {
-    struct hop *h = outbox_add(t, shard, c, argv, argc, shard != t->id || c->first || !thread_holds(t));
+    struct hop *h = outbox_add(t, shard, c, argv, argc);
     if (__builtin_expect(!h, 0)) {
         reply_now(t, c, "OOM out of memory for the command's arguments");
         return NULL;

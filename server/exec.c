@@ -272,42 +272,41 @@ static void run_saved(struct conn *c, struct queued *q, struct reply *r) {
     else conn_run(c, q->row, q->hop.argv, q->hop.argc, r);
 }
 
-static void add_saved(struct thread *t, struct conn *c, struct queued *q, uint32_t shard, bool ordered) {
+static void add_saved(struct thread *t, struct conn *c, struct queued *q, uint32_t shard) {
     struct reply *r = conn_output(t, c, true);
     uint64_t start = cycles_now();
     run_saved(c, q, r);
     count_one(t, c, q, cycles_now() - start, r->p, r->size);
-    conn_reply_end_within(t, c, r, shard, ordered);
+    conn_reply_end_within(t, c, r, shard);
 }
 
-static void add_one(struct thread *t, struct conn *c, struct queued *q, uint32_t shard, bool ordered) {
-    struct hop *h = outbox_add_made(t, shard, c, &q->hop, ordered);
+static void add_one(struct thread *t, struct conn *c, struct queued *q, uint32_t shard) {
+    struct hop *h = outbox_add_made(t, shard, c, &q->hop);
     h->flags |= conn_hop_flags(c);
     for (uint32_t i = 0; q->has_blob && i < q->hop.argc; i++)
         if (q->hop.argv[i].flags & ARG_BLOB) tick_add_blob(thread_tick(t), &q->hop.argv[i]);
 }
 
-static void add_head(struct thread *t, struct conn *c, struct group *g, uint32_t shard, bool ordered) {
+static void add_head(struct thread *t, struct conn *c, struct group *g, uint32_t shard) {
     struct hop head = {
         .run = exec_head, .state = (uint64_t)(uintptr_t)g, .flags = (uint8_t)(HOP_NO_KEY | (conn_hop_flags(c) & HOP_NO_REPLY))};
     struct watcher **watchers = multi_take_watchers(c->multi);
     *g = (struct group){.n = c->multi->queue.n, .who = watchers ? watchers[shard] : NULL};
     mi_free(watchers);
     outbox_reserve(t, shard, g->n + 1, g->n);
-    outbox_add_made(t, shard, c, &head, ordered);
+    outbox_add_made(t, shard, c, &head);
 }
 
 /* False: no memory, nothing was done. */
 static bool run_as_group(struct thread *t, struct conn *c, uint32_t shard) {
     struct queue *queue = &c->multi->queue;
-    bool ordered = shard != t->id || c->first || !thread_holds(t);
     struct group *g = queue_room(queue, sizeof *g);
     if (!g) return false;
-    add_head(t, c, g, shard, ordered);
+    add_head(t, c, g, shard);
     t->stats.commands += queue->n;
     for (struct queued *q = queue->first; q; q = q->next) {
-        if (q->saved) add_saved(t, c, q, shard, ordered);
-        else add_one(t, c, q, shard, ordered);
+        if (q->saved) add_saved(t, c, q, shard);
+        else add_one(t, c, q, shard);
         if (__builtin_expect(t->monitored, 0)) monitor_feed(t, c, q->row, q->hop.argv, q->hop.argc);
     }
     queue_to_tick(queue, thread_tick(t));

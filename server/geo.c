@@ -112,7 +112,7 @@ static enum hop_result geoadd(struct shard *s, struct hop *h, struct reply *r) {
     struct hop add = *h;
     add.argv = argv;
     add.argc = first + 2 * n;
-    if (good) zadd(s, &add, r);
+    if (good) zadd_in_one_go(s, &add, r);
     mi_free(argv);
     mi_free(texts);
     return HOP_DONE;

@@ -134,16 +134,20 @@ static void move_blobs(struct tick *k, struct arg *from, struct arg *to, uint32_
     }
 }
 
-/* The batch's next hop has a place in the order of its connection. */
-static inline void take_place(struct conn *c, struct batch *b) {
+/* The batch's next hop, for which there is room, takes its place in the order of its connection; there is none to keep for a hop that runs here
+ * with nothing of the connection unfinished before it. To be asked when the room is there: making it may have run what came before, and a
+ * command among that which goes on in slices is unfinished from then on. */
+static inline void take_place(struct thread *t, struct conn *c, struct batch *b) {
     struct own *own = &b->own[b->n];
+    own->conn = NULL;
+    if (b->to == t->id && !c->first && thread_holds(t)) return;
     *own = (struct own){c, NULL, b, b->n};
     if (c->last) c->last->next = own;
     else c->first = own;
     c->last = own;
 }
 
-struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc, bool ordered) {
+struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc) {
     bool large = argc > BATCH_ARGS / 4;
     struct batch *b = batch_with_room(t, shard, 1, large ? 0 : argc);
     struct hop *h = &b->hops[b->n];
@@ -162,8 +166,7 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
     h->state = 0;
     h->db = c->db;
     h->resp = c->resp;
-    b->own[b->n].conn = NULL;
-    if (ordered) take_place(c, b);
+    take_place(t, c, b);
     c->n_out++;
     b->n++;
     return h;
@@ -171,15 +174,14 @@ struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct 
 
 void outbox_reserve(struct thread *t, uint32_t shard, uint32_t hops, uint32_t args) { batch_with_room(t, shard, hops, args); }
 
-struct hop *outbox_add_made(struct thread *t, uint32_t shard, struct conn *c, const struct hop *like, bool ordered) {
+struct hop *outbox_add_made(struct thread *t, uint32_t shard, struct conn *c, const struct hop *like) {
     struct batch *b = last_batch(t, shard);
     struct hop *h = &b->hops[b->n];
     *h = *like;
     h->origin = c;
     h->db = c->db;
     h->resp = c->resp;
-    b->own[b->n].conn = NULL;
-    if (ordered) take_place(c, b);
+    take_place(t, c, b);
     c->n_out++;
     b->n++;
     return h;

@@ -8,12 +8,12 @@
 #include "server/thread.h"
 
 /* Appends a hop for a shard; copies argv's structs (or takes them over as they are if there are many). Returns the hop, to be filled further
- * (hash, run, flags ...); ordered: its reply takes its place behind the connection's unfinished commands. */
-struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc, bool ordered);
+ * (hash, run, flags ...); its reply takes its place behind the connection's unfinished commands. */
+struct hop *outbox_add(struct thread *t, uint32_t shard, struct conn *c, struct arg *argv, uint32_t argc);
 /* The hops that follow, so many with so many arguments (BATCH_HOPS, BATCH_ARGS at most), come into one batch: nothing runs between them. */
 void outbox_reserve(struct thread *t, uint32_t shard, uint32_t hops, uint32_t args);
 /* A hop as it is, with its arguments where they are; for the connection, its database and protocol. */
-struct hop *outbox_add_made(struct thread *t, uint32_t shard, struct conn *c, const struct hop *like, bool ordered);
+struct hop *outbox_add_made(struct thread *t, uint32_t shard, struct conn *c, const struct hop *like);
 /* The hop that the connection added last, if that is the last in the own batch. */
 const struct hop *outbox_own_last(const struct thread *t, const struct conn *c);
 /* A batch of its own for a piece of a task. */

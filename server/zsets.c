@@ -335,16 +335,27 @@ static bool begin_adding_places(struct shard *s, struct hop *h, struct many *m, 
 static const struct many_way adding = {128, 2, 2, begin_adding, check_many, add_many, many_reply_n};
 const struct many_way zset_adding_places = {128 * 3, 2, 3, begin_adding_places, check_many, add_many, many_reply_n};
 
-enum hop_result zadd(struct shard *s, struct hop *h, struct reply *r) {
-    struct adding a = {0};
-    uint32_t first;
-    if (!read_flags(h, &a.flags, &first, r)) return HOP_DONE;
-    if (UNLIKELY(h->argc > MANY_FEW) && !(a.flags & ADD_INCR) && many_is_long(h, &adding)) return many_run(s, h, &adding, r);
-    if (!add_all(s, h, first, &a, r)) return HOP_DONE;
+static inline void add_now(struct shard *s, struct hop *h, unsigned flags, uint32_t first, struct reply *r) {
+    struct adding a = {.flags = flags};
+    if (!add_all(s, h, first, &a, r)) return;
     else if (!(a.flags & ADD_INCR)) reply_int(r, a.flags & ADD_CH ? a.added + a.updated : a.added);
     else if (a.did) reply_double(r, a.score);
     else reply_null(r);
+}
+
+enum hop_result zadd(struct shard *s, struct hop *h, struct reply *r) {
+    unsigned flags = 0;
+    uint32_t first;
+    if (!read_flags(h, &flags, &first, r)) return HOP_DONE;
+    if (UNLIKELY(h->argc > MANY_FEW) && !(flags & ADD_INCR) && many_is_long(h, &adding)) return many_run(s, h, &adding, r);
+    add_now(s, h, flags, first, r);
     return HOP_DONE;
+}
+
+void zadd_in_one_go(struct shard *s, struct hop *h, struct reply *r) {
+    unsigned flags = 0;
+    uint32_t first;
+    if (read_flags(h, &flags, &first, r)) add_now(s, h, flags, first, r);
 }
 
 enum hop_result zincrby(struct shard *s, struct hop *h, struct reply *r) {

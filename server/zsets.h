@@ -84,6 +84,8 @@ struct parcel_at;
 bool zset_unpack(struct zset_building *b, const struct parcel *p, struct parcel_at *at, bool in_turn, uint64_t *most);
 
 /* zsets.c */
+/* ZADD of arguments that the caller made and frees: it never goes on in slices, whose tasks would read them later. */
+void zadd_in_one_go(struct shard *s, struct hop *h, struct reply *r);
 hop_fn zadd, zincrby, zrem, zcard, zscore, zmscore, zrank, zrevrank, zpopmin, zpopmax, zmpop_on_one, zscan;
 spread_fn zmpop;
 steps_fn zmpop_steps;

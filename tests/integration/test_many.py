@@ -490,3 +490,39 @@ def test_an_error_is_one_reply(slow):
     slow.command('SADD', '{t}of', 'a')
     assert isinstance(slow.command('HSET', '{t}of', *NAMES[:2001]), Error)
     assert slow.command('PING') == b'PONG'
+
+
+# A batch holds 256 hops and 768 arguments: whichever command of the pipeline is the one that no longer fits, the one in slices may be any of those that run then.
+@pytest.mark.parametrize('before', [0, 100, 248, 254, 255, 256, 300])
+@pytest.mark.parametrize('words', [ADDING['SADD'][0](NAMES[:2000]), ADDING['HSET'][0](NAMES[:2000]), ADDING['GEOADD'][0](NAMES[:2000])],
+                         ids=lambda words: words[0])
+def test_a_pipeline_is_answered_in_turn_behind_a_command_in_slices(slow, words, before):
+    commands = [('INCR', '{t}n')] * before + [words] + [('INCR', '{t}n')] * 300 + [words] + [('ECHO', 'e'), ('INCR', '{t}n')] * 300
+    n = iter(range(1, 2000))
+    expected = [next(n) for _ in range(before)] + [2000] + [next(n) for _ in range(300)] + [0]
+    expected += [x for _ in range(300) for x in (b'e', next(n))]
+    assert slow.pipeline(commands) == expected
+
+
+@pytest.mark.parametrize('before', [0, 100, 248, 254])
+def test_a_transaction_is_answered_in_turn_behind_a_command_in_slices(slow, before):
+    transaction = [('MULTI',), *[('INCR', '{t}n')] * 6, ('PING',), ('EXEC',)]
+    replies = slow.pipeline([('GET', '{t}x')] * before + [('SADD', '{t}of', *NAMES[:2000])] + transaction * 40 + [('ECHO', 'end')])
+    n = iter(range(1, 1000))
+    expected = [b'y'] * before + [2000]
+    for _ in range(40):
+        expected += [b'OK'] + [b'QUEUED'] * 7 + [[*(next(n) for _ in range(6)), b'PONG']]
+    assert replies == expected + [b'end']
+
+
+@pytest.mark.parametrize('n', [42, 43, 63, 64, 65, 85, 86, 127, 128, 129, 200, 254, 255, 256, 257, 400])
+def test_places_of_any_number_are_added(slow, other, n):
+    def ask():
+        return [(word, key) for key in (b'{t}of', b'{t}too') for word in ('ZCARD', 'TYPE')]
+
+    for key in ('{t}of', '{t}too'):
+        first, second = placed(NAMES[:n]), placed(NAMES[n // 2:n + n // 2])
+        assert slow.pipeline([('GEOADD', key, *first), ('PING',), ('GEOADD', key, 'CH', *second), ('GEOADD', key, 'NX', *first)]) == [
+            n, b'PONG', n // 2, 0]
+    assert other.pipeline(ask()) == [n + n // 2, b'zset'] * 2
+    assert slow.pipeline([('MULTI',), ('GEOADD', '{t}of', *placed(NAMES[:n])), ('ZCARD', '{t}of'), ('EXEC',)])[-1] == [0, n + n // 2]
