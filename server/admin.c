@@ -22,13 +22,17 @@ static void config_get_command(struct conn *c, struct arg *argv, uint32_t argc, 
     config_get(argv + 2, argc - 2, r);
 }
 
+#define RETIRED_FEW 16u /* old configurations (18 KB each) that wait until threads wake by themselves */
+
 /* Every shard is held: no two CONFIG SET at a time, and what lives in the shards is set too. */
 static void config_set_command(const struct spread *x, struct hop *h, struct reply *r) {
     if (h->argc % 2) {
         reply_syntax_error(r);
         return;
     }
-    config_set(h->argv + 2, (h->argc - 2) / 2, ((const struct conn *)h->origin)->local, r);
+    const struct conn *c = h->origin;
+    config_set(h->argv + 2, (h->argc - 2) / 2, c->local, threads_oldest_config(), r);
+    if (config_retired() > RETIRED_FEW) thread_wake_others(c->thread); /* one EXEC may have very many of these */
     for (uint32_t i = 0; i < x->n; i++) x->shards[i]->prefetch = (uint8_t)config_current()->prefetch;
     if (x->n == 1) thread_take_config(server.threads[0]);
 }

@@ -20,8 +20,8 @@
 #define SHOWN_MAX 64u /* bytes of a refused value that are told */
 
 static _Atomic(const struct config *) current;
-static const struct config *
-    retired; /* by older; freed at the CONFIG SET after the one that replaced it: then all threads have stood still, with the one between */
+static const struct config **retired; /* those that were replaced, the oldest first, as long as a thread may read them */
+static uint32_t n_retired, retired_capacity;
 
 const struct config *config_current(void) { return atomic_load_explicit(&current, memory_order_acquire); }
 
@@ -163,28 +163,38 @@ static bool apply_all(const struct directive **found, uint32_t n, struct config 
     return true;
 }
 
-/* Beside a loading no thread stands still: all are kept. */
-static void retire(const struct config *was) {
-    while (retired && !loading_is_running()) {
-        const struct config *older = retired->older;
-        free((void *)retired);
-        retired = older;
-    }
-    ((struct config *)was)->older = retired;
-    retired = was;
+/* A thread whose version is oldest reads that one or newer ones. What loads keeps its own for longer than a tick: beside it all are kept. */
+static void free_retired(uint64_t oldest) {
+    uint32_t n = 0;
+    if (loading_is_running()) return;
+    while (n < n_retired && retired[n]->version < oldest) free((void *)retired[n++]);
+    if (n) memmove(retired, retired + n, (n_retired -= n) * sizeof *retired);
 }
 
-void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r) {
+static bool room_to_retire(void) {
+    if (n_retired < retired_capacity) return true;
+    uint32_t capacity = retired_capacity ? 2 * retired_capacity : 8;
+    const struct config **more = realloc(retired, capacity * sizeof *more);
+    if (!more) return false;
+    retired = more;
+    retired_capacity = capacity;
+    return true;
+}
+
+uint32_t config_retired(void) { return n_retired; }
+
+void config_set(const struct arg *pairs, uint32_t n, bool local, uint64_t oldest, struct reply *r) {
     const struct directive **found = find_all(pairs, n, local, r);
     if (!found) return;
-    struct config *next = malloc(sizeof *next);
+    free_retired(oldest);
+    struct config *next = room_to_retire() ? malloc(sizeof *next) : NULL;
     if (next) {
         *next = *config_current();
         next->version++;
     }
     if (!next) reply_no_memory(r);
     else if (read_all(found, pairs, n, next, r) && apply_all(found, n, next, r)) {
-        retire(config_current());
+        retired[n_retired++] = config_current();
         listeners_change(next);
         config_install(next);
         title_show(next);

@@ -1,8 +1,9 @@
 /* The configuration: one table of directives (config_table.c), and immutable snapshots of their values.
  *
  * A snapshot never changes. CONFIG SET makes a new one and swaps the pointer while it holds every shard (so two cannot race); each
- * thread takes the new pointer at the start of its next tick, and the old one is freed at the CONFIG SET after next, when every
- * thread has acknowledged in between. Threads read it through their own pointer (struct thread.config).
+ * thread takes the new pointer at the start of its next tick and tells its version then (struct thread.config_version). An old one is freed
+ * at a CONFIG SET that finds every thread with a newer one. Threads read it through their own pointer (struct thread.config), or for a
+ * moment through config_current().
  *
  * To add a directive: a field here, a row in config_table.c, what it does, and a test of that, named in tests/integration/test_config_effects.py.
  * docs/configuration.md is made from the rows (tools/gen-docs).
@@ -127,7 +128,6 @@ struct config {
         tls_protocols[CONFIG_NAME_MAX], tls_ciphers[CONFIG_TEXT_MAX], tls_ciphersuites[CONFIG_TEXT_MAX];
 
     uint64_t version;                  /* one more with each CONFIG SET */
-    const struct config *older;        /* of those that were replaced */
     char config_file[CONFIG_TEXT_MAX]; /* absolute path of the file that was read; "": none */
 };
 
@@ -160,8 +160,11 @@ void config_lift_memory_limit(void);
 void config_get(const struct arg *patterns, uint32_t n, struct reply *r);
 /* Whether the value of the directive of this name must not be shown. Any thread. */
 bool config_is_secret(const struct arg *name);
-/* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held, or beside a loading, by one at a time. local: the client is on this machine. */
-void config_set(const struct arg *pairs, uint32_t n, bool local, struct reply *r);
+/* CONFIG SET with n name-value pairs, all or nothing. Only with every shard held, or beside a loading, by one at a time. local: the client is on
+ * this machine; oldest: the least version that any thread holds, older ones are freed. */
+void config_set(const struct arg *pairs, uint32_t n, bool local, uint64_t oldest, struct reply *r);
+/* How many old ones are kept, as threads may read them. As config_set. */
+uint32_t config_retired(void);
 /* CONFIG REWRITE (a disk_fn): writes the file that was read at start anew. The disk's thread only. */
 bool config_rewrite(const struct config *c, char *why);
 

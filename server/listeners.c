@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +21,15 @@
 #define START_TRIES 8 /* the pauses between them double: 1.5 seconds in all */
 #define START_PAUSE_NS 12000000
 
-/* Of each address at most one goes and one comes at a time. */
-#define LISTENERS_MAX (2 * CONFIG_BIND_MAX + 1)
+/* Those that go until thread 0 sees it, those of the configuration, and those that one to come would have; and the Unix socket. */
+#define LISTENERS_MAX (3 * CONFIG_BIND_MAX + 1)
 
-enum state { OPEN, ACCEPTING, SHUT };
+enum state {
+    OPEN, /* for a configuration that may yet be refused */
+    WANTED,
+    ACCEPTING,
+    SHUT
+};
 
 struct listening {
     int fd;
@@ -38,6 +44,8 @@ struct host {
     char name[CONFIG_HOST_MAX], address[SOCKET_NUMBERS_SIZE];
 };
 
+/* Thread 0 may still follow one change while a coordinator on another thread makes the next. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct listening all[LISTENERS_MAX];
 static uint32_t n_all;
 static struct host hosts[CONFIG_BIND_MAX];
@@ -179,30 +187,43 @@ bool listeners_open(const struct config *c) {
         log_line(LOG_WARNING_LEVEL, "The sockets are those of the service manager: port and bind can't be changed");
         return false;
     }
-    if (open_all(c, open_beside)) return true;
-    listeners_keep();
-    return false;
+    pthread_mutex_lock(&lock);
+    bool good = open_all(c, open_beside);
+    pthread_mutex_unlock(&lock);
+    if (!good) listeners_keep();
+    return good;
 }
 
 void listeners_keep(void) {
+    pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < n_all;)
         if (all[i].state == OPEN) forget(i);
         else i++;
+    pthread_mutex_unlock(&lock);
+}
+
+static void want_all(void) {
+    for (uint32_t i = 0; i < n_all; i++)
+        if (all[i].state == OPEN) all[i].state = WANTED;
 }
 
 /* A ring that accepts on a socket holds it beyond close(): the shutdown frees the port now. */
 void listeners_change(const struct config *c) {
+    pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < n_all && !handed;) {
-        if (is_wanted(&all[i], c)) i++;
-        else if (all[i].state == OPEN) forget(i);
+        if (all[i].state == SHUT || is_wanted(&all[i], c)) i++;
+        else if (all[i].state != ACCEPTING) forget(i);
         else {
             shutdown(all[i].fd, SHUT_RDWR);
             all[i++].state = SHUT;
         }
     }
+    want_all();
+    pthread_mutex_unlock(&lock);
 }
 
 void listeners_follow(struct proactor *p) {
+    pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < n_all;) {
         struct listening *l = &all[i];
         if (l->state == SHUT) {
@@ -210,13 +231,14 @@ void listeners_follow(struct proactor *p) {
             forget(i);
             continue;
         }
-        if (l->state == OPEN) {
+        if (l->state == WANTED) {
             int error = proactor_listen(p, l->fd, l->is_unix);
             if (error) log_line(LOG_WARNING_LEVEL, "Can't accept on %s port %u: %s", l->address, l->port, strerror(-error));
             l->state = ACCEPTING;
         }
         i++;
     }
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- the start and the end ---- */
@@ -231,6 +253,18 @@ void listeners_take_handed(void) {
     uint32_t n = service_sockets(fds, sizeof fds / sizeof *fds);
     for (uint32_t i = 0; i < n; i++) add(fds[i], is_unix_socket(fds[i]), "", 0);
     handed = n > 0;
+    want_all();
+}
+
+static bool start_unix(const struct config *c) {
+    int fd = open_patiently(open_unix, c->unixsocket, c);
+    if (fd < 0) {
+        log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
+        return false;
+    }
+    add(fd, true, "", 0);
+    if (!realpath(c->unixsocket, unix_path)) *unix_path = 0;
+    return true;
 }
 
 int listeners_start(const struct config *c) {
@@ -243,14 +277,8 @@ int listeners_start(const struct config *c) {
         log_line(LOG_WARNING_LEVEL, "Configured to not listen anywhere, exiting.");
         return 1;
     }
-    if (!c->unixsocket[0]) return 0;
-    int fd = open_patiently(open_unix, c->unixsocket, c);
-    if (fd < 0) {
-        log_line(LOG_WARNING_LEVEL, "Could not listen on the Unix socket %s: %s", c->unixsocket, strerror(-fd));
-        return 1;
-    }
-    add(fd, true, "", 0);
-    if (!realpath(c->unixsocket, unix_path)) *unix_path = 0;
+    if (c->unixsocket[0] && !start_unix(c)) return 1;
+    want_all();
     return 0;
 }
 

@@ -1,11 +1,12 @@
 /* The listening sockets: opened at start, and others in their place when CONFIG SET changes port or bind.
  *
  * The change has two steps, so that it can be part of a CONFIG SET that fails: new sockets are opened beside the old ones, which goes wrong or not, and
- * then either the old ones or the new ones go. Both steps are the coordinator's, which holds every shard; thread 0 follows when it takes
- * the new configuration, before anybody else can become the coordinator. So no two threads touch the list at a time.
+ * then either the old ones or the new ones go. Both steps are the coordinator's, one at a time; thread 0 follows when it takes the new
+ * configuration, which may be while the next change is made (an EXEC has several): it leaves alone what may yet be refused. A mutex is held
+ * in each step.
  *
- *   states of a socket:  OPEN --listeners_follow--> ACCEPTING --listeners_change--> SHUT --listeners_follow--> closed
- *                        OPEN --listeners_keep, listeners_change--> closed
+ *   states of a socket:  OPEN --listeners_change--> WANTED --listeners_follow--> ACCEPTING --listeners_change--> SHUT --listeners_follow--> closed
+ *                        OPEN --listeners_keep, listeners_change--> closed;  WANTED --listeners_change--> closed
  */
 #ifndef SERVER_LISTENERS_H
 #define SERVER_LISTENERS_H
@@ -32,7 +33,7 @@ bool listeners_open(const struct config *c);
 void listeners_keep(void);
 /* The coordinator, before it installs c: what c does not ask for takes no more connections, and its port is free. */
 void listeners_change(const struct config *c);
-/* Thread 0: accepts on new sockets, and gives up those that were shut. An EV_ACCEPT has the tag 1 for a Unix socket, else 0. */
+/* Thread 0: accepts on new sockets of the configuration, and gives up those that were shut. An EV_ACCEPT has the tag 1 for a Unix socket, else 0. */
 void listeners_follow(struct proactor *p);
 
 #endif

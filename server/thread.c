@@ -130,6 +130,7 @@ void conn_resume_later(struct thread *t, struct conn *c) {
 
 void thread_take_config(struct thread *t) {
     const struct config *c = t->config = config_current();
+    atomic_store_explicit(&t->config_version, c->version, memory_order_release);
     t->next_timeout_ns = t->now_ns;
     if (!t->id) {
         watchdog_set(c->watchdog_period_ms);
@@ -142,6 +143,15 @@ void thread_take_config(struct thread *t) {
     double cycles = (double)slow_us * 1000 / measure_ns_per_cycle();
     t->measure.slow_cycles = slow_us < 0 || cycles >= (double)INT64_MAX ? UINT64_MAX : (uint64_t)cycles;
     client_memory_take_limit(t);
+}
+
+uint64_t threads_oldest_config(void) {
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t i = 0; i < server.n_threads; i++) {
+        uint64_t version = atomic_load_explicit(&server.threads[i]->config_version, memory_order_acquire);
+        if (version < oldest) oldest = version;
+    }
+    return oldest;
 }
 
 /* ---- waking ---- */
@@ -163,6 +173,16 @@ static void wake(struct thread *t) {
             t->stats.wakes++;
             proactor_wake(t->proactor, o->proactor);
         }
+    }
+}
+
+void thread_wake_others(struct thread *t) {
+    mailbox_fence();
+    for (uint32_t i = 0; i < t->n_threads; i++) {
+        struct thread *o = t->server->threads[i];
+        if (i == t->id || !mailbox_must_wake(&o->asleep)) continue;
+        t->stats.wakes++;
+        proactor_wake(NULL, o->proactor); /* not with what this one submits at the end of its turn */
     }
 }
 

@@ -186,9 +186,10 @@ struct thread {
     struct mailbox requests, returns;
     _Alignas(64) _Atomic uint64_t armed; /* outboxes with this sequence or less may be run */
     _Alignas(64) _Atomic uint32_t asleep;
-    _Atomic uint32_t turn;    /* counts its turns, for the watchdog */
-    _Atomic uint64_t changes; /* changes of its shard's keys, as of its last turn */
-    _Atomic(void *) region;   /* the next one for the shard's memory: regions.h */
+    _Atomic uint32_t turn;           /* counts its turns, for the watchdog */
+    _Atomic uint64_t config_version; /* of config, or of one before it */
+    _Atomic uint64_t changes;        /* changes of its shard's keys, as of its last turn */
+    _Atomic(void *) region;          /* the next one for the shard's memory: regions.h */
     _Atomic bool awaits_region;
     _Atomic uint16_t running; /* the row of the command that runs, 0: none; for crash reports and the watchdog */
     /* The shard's, so of whoever holds it. */
@@ -309,12 +310,16 @@ int thread_start(struct thread *t);
 void thread_drop_conns(struct thread *t);
 void thread_drop(struct thread *t);
 void thread_want_wake(struct thread *t, uint32_t to);
+/* All others, at once. */
+void thread_wake_others(struct thread *t);
 /* There is something on its shard that goes on in slices. */
 static inline bool thread_has_slices(const struct thread *t) { return t->slices || t->late_slices || t->serving; }
 /* May it touch its shard now? Constant from the start of a turn to the flush. */
 static inline bool thread_holds(const struct thread *t) { return t->mine && !t->stands_still; }
-/* Takes the current configuration; limits in time are looked at anew. */
+/* Takes the current configuration; limits in time are looked at anew. The one before may be freed from here on. */
 void thread_take_config(struct thread *t);
+/* The least version of the configuration that any thread may still read. Any thread. */
+uint64_t threads_oldest_config(void);
 /* The shard of a key. */
 static inline uint32_t thread_shard_of(const struct thread *t, const struct arg *key, uint64_t hash) {
     if (t->route_n == 1) return t->route_first;

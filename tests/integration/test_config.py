@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from resp import NIL, NIL_ARRAY, Error, Map
+from resp import NIL, NIL_ARRAY, Error, Map, encode
 from server import PATIENCE, ROOT, Server, darter_binary
 
 
@@ -815,3 +815,30 @@ def test_check_config(tmp_path):
     assert check('bind\nport 0\n')[1].returncode == 0 and check('timeout\n')[1].returncode == 1     # no address at all, as in Redis
     assert subprocess.run([darter_binary(), '--check-config'], capture_output=True, timeout=PATIENCE).returncode == 1
     assert subprocess.run([darter_binary(), '--check-config', '/nonexistent'], capture_output=True, timeout=PATIENCE).returncode == 1
+
+
+def test_an_old_configuration_stays_while_a_thread_reads_it(start):
+    """Of several CONFIG SET in one EXEC no thread takes each; a sanitizer would see what was freed too early."""
+    server = start()
+    clients = [server.client(timeout=PATIENCE) for _ in range(9)]
+    setter, *others = clients
+    change = [('MULTI',), *[('CONFIG', 'SET', 'hz', 20 + i) for i in range(6)], ('EXEC',)]
+    for turn in range(40):
+        for c in others:
+            c.send(b''.join(encode('SET', 'k:%d' % i, 'v') for i in range(turn, turn + 100)))
+        assert setter.pipeline(change)[-1] == [b'OK'] * 6
+        for c in others:
+            assert [c.read() for _ in range(100)] == [b'OK'] * 100
+    assert get(setter, 'hz') == {b'hz': b'25'}
+
+
+@pytest.mark.measures
+def test_very_many_changes_in_one_transaction_keep_few_old_configurations(start):
+    server = start(options=[('hz', 10)])
+    c, n = server.client(timeout=PATIENCE), 20000
+    for _ in range(3):  # others sleep on their threads
+        server.client().command('PING')
+    before = server.peak_bytes()
+    assert c.pipeline([('MULTI',), *[('CONFIG', 'SET', 'timeout', i % 7) for i in range(n)], ('EXEC',)])[-1] == [b'OK'] * n
+    assert server.peak_bytes() < before + 150 * 2**20  # of 18 KB each
+    assert get(c, 'timeout') == {b'timeout': b'%d' % ((n - 1) % 7)}

@@ -195,3 +195,21 @@ def test_while_it_runs_a_new_name_is_refused(server):
             b"ERR CONFIG SET failed (possibly related to argument 'bind') - host names are looked up at start only, and %b was not: give its address" % name.lstrip('-').encode())
         assert get(c, 'bind') == '* -::*' and get(c, 'timeout') == '0' and answers(server.port)
     assert c.command('CONFIG', 'SET', 'bind', 'localhost') == b'OK' and get(c, 'bind') == 'localhost' and listens_at(server.port, '127.0.0.1')
+
+
+def test_many_changes_in_one_transaction(start):
+    """Thread 0 may come to accept on none, some or all of what an EXEC opens and shuts again, wherever its connection lives."""
+    server = start()
+    old, ports = server.port, [free_port() for _ in range(3)]
+    addresses = [' '.join('127.0.0.%d' % (turn * 20 + n) for n in range(1, 17)) for turn in range(3)]
+    clients = [server.client() for _ in range(5)]
+    for c in clients:
+        changes = [('CONFIG', 'SET', 'port', port, 'bind', addresses[turn]) for port in ports for turn in range(3)]
+        refused = ('CONFIG', 'SET', 'port', ports[0], 'bind', addresses[0], 'maxclients', HUGE)
+        replies = c.pipeline([('MULTI',), *changes, refused, *changes, refused, ('EXEC',)])[-1]
+        assert replies[:9] == replies[10:19] == [b'OK'] * 9 and b"argument 'maxclients'" in replies[9] and b"argument 'maxclients'" in replies[19]
+        assert [[answers(('127.0.0.%d' % (turn * 20 + 1), port)) for turn in range(3)] for port in ports] == [
+            [False] * 3, [False] * 3, [False, False, True]]
+        assert not answers(old) and get(c, 'port') == str(ports[2])
+        assert c.command('CONFIG', 'SET', 'port', old, 'bind', '*') == b'OK' and answers(old)
+    assert 'Accepting client connection' not in server.log()
